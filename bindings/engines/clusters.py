@@ -1,7 +1,7 @@
 """Clusters of two worker processes on this machine, and the code that runs the example on them.
 
-As on a cluster whose secrets are managed well, the workers have the service key, and the process that submits tasks
-does not.
+Only the workers have the service key, as in a cluster with well-managed secrets. The process that submits tasks does
+not.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Self
 
 import psutil
-from processes import until
+from processes import wait_until
 
 from dealkit.testing import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "python" / "on_engines.py"
 WORKERS = 2
-# How long to wait on a machine that is busy with other things.
-PATIENCE = 300
+# The time limit in seconds, enough for a busy machine.
+TIMEOUT_SECONDS = 300
 
 
 class Cluster:
-    """A cluster that the example runs on. Its processes write to ``folder``, whose path must be short, because it holds
+    """A cluster that the example runs on. Its processes write to ``folder``, whose path must be short because it holds
     sockets.
     """
 
@@ -36,7 +36,7 @@ class Cluster:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
-        # No setting of a service or an engine is inherited, and nothing is written elsewhere.
+        # Inherits no setting of a service or an engine, and writes to no other folder.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -47,7 +47,7 @@ class Cluster:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "TMPDIR": str(folder / "tmp"),
-            # Different from the time zone of the timestamps.
+            # Differs from the time zone of the timestamps.
             "TZ": "America/New_York",
         }
         self.secrets = {
@@ -58,49 +58,49 @@ class Cluster:
         self._start()
 
     def _start(self) -> None:
-        """Starts whatever does not start with the example itself."""
+        """Starts the processes that must exist before the example starts."""
 
     def _command(self) -> list[str]:
-        """The command that runs a program."""
+        """Returns the command that runs a program."""
         return [sys.executable]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Whether a process runs tasks."""
+        """Returns whether a process runs tasks."""
         raise NotImplementedError
 
-    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
+    def start_example(self, *arguments: object) -> subprocess.Popen[bytes]:
         """Starts the example with these arguments."""
         return self._spawn("driver", [*self._command(), str(EXAMPLE), self.name, *map(str, arguments)], self.env)
 
     def run(self, *arguments: object) -> tuple[int, str]:
-        """Runs the example and returns its exit code and its output."""
-        code = self.begin(*arguments).wait(PATIENCE)
+        """Runs the example, and returns its exit code and its output."""
+        code = self.start_example(*arguments).wait(TIMEOUT_SECONDS)
         return code, (self.folder / "driver.log").read_text(errors="replace")
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that run tasks."""
-        return [process for process in self.processes() if _still(self._is_worker, process)]
+        """Returns the processes that run tasks."""
+        return [process for process in self.processes() if _holds_if_alive(self._is_worker, process)]
 
     def processes(self) -> list[psutil.Process]:
-        """All processes that were started here, and their descendants."""
+        """Returns all processes that were started here, and their descendants."""
         found = []
         for process in self._processes:
             try:
                 one = psutil.Process(process.pid)
                 found += [*one.children(recursive=True), one]
             except psutil.Error:
-                pass  # It has ended.
+                pass  # the process has ended
         return found
 
     def close(self) -> None:
-        """Ends every process, each by its id."""
+        """Kills every process by its id."""
         processes = self.processes()
         for process in processes:
-            _still(psutil.Process.terminate, process)
+            _holds_if_alive(psutil.Process.terminate, process)
         for process in psutil.wait_procs(processes, 10)[1]:
-            _still(psutil.Process.kill, process)
+            _holds_if_alive(psutil.Process.kill, process)
         for started in self._processes:
-            started.wait(PATIENCE)
+            started.wait(TIMEOUT_SECONDS)
 
     def _spawn(self, log: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as output:
@@ -117,8 +117,8 @@ class Cluster:
         self.close()
 
 
-def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
-    """Asks something of a process that may have ended; if it has, the answer is no."""
+def _holds_if_alive(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
+    """Evaluates a condition of a process. Returns False if the process has ended."""
     try:
         return bool(ask(process))
     except psutil.Error:
@@ -126,7 +126,7 @@ def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> 
 
 
 class DaskCluster(Cluster):
-    """A scheduler, and a nanny that restarts workers that have died."""
+    """A scheduler, and a nanny that restarts dead workers."""
 
     name = "dask"
 
@@ -135,18 +135,18 @@ class DaskCluster(Cluster):
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
-        until(lambda: address.exists() and address.read_text().endswith("}"), PATIENCE)
+        wait_until(lambda: address.exists() and address.read_text().endswith("}"), TIMEOUT_SECONDS)
         workers = ["--nworkers", str(WORKERS), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        until(lambda: len(self.workers()) == WORKERS, PATIENCE)
+        wait_until(lambda: len(self.workers()) == WORKERS, TIMEOUT_SECONDS)
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return "spawn_main" in " ".join(process.cmdline())
 
 
 class SparkCluster(Cluster):
-    """Spark in local mode, with one Python process for each core that it is told to use.
+    """Spark in local mode, with a Python process for each core.
 
     The workers inherit the driver's environment, so the driver has the key too.
     """
@@ -163,17 +163,17 @@ class SparkCluster(Cluster):
             "spark.local.dir": self.folder / "tmp",
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        # Each task may be tried four times, as on a cluster.
+        # Allows four attempts of a task, as on a cluster.
         return ["spark-submit", "--master", f"local[{WORKERS},4]", *options]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        # The daemon is the parent of the processes that run tasks.
+        # Workers are the children of a daemon process.
         parent = process.parent()
         return all("pyspark.daemon" in " ".join(one.cmdline()) for one in (process, parent) if one is not None)
 
 
 class RayCluster(Cluster):
-    """The head of a cluster, which starts workers as tasks arrive."""
+    """The head of a Ray cluster, which starts workers as tasks arrive."""
 
     name = "ray"
 
@@ -191,7 +191,7 @@ class RayCluster(Cluster):
         given = [f"{name}={value}" for name, value in options.items()]
         self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
         address = self.folder / "ray" / "ray_current_cluster"
-        until(address.exists, PATIENCE)
+        wait_until(address.exists, TIMEOUT_SECONDS)
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:

@@ -1,8 +1,8 @@
-"""Calls of every kind through TLS and a network that delays, cuts, resets and throttles, for a long time.
+"""Sends calls of every kind through TLS and a network that delays, cuts, resets and throttles them, for a long time.
 
-``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), ``DEALKIT_SOAK_SEED`` the random seed. It exits with
-an error if an agent was created twice, was lost, or does not match the outcome of its call, if a call took
-longer than it may, or if descriptors, threads or memory have grown.
+``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), and ``DEALKIT_SOAK_SEED`` the random seed. Fails if
+an agent was created twice, was lost, or does not match the outcome of its call, if a call took longer than its time
+limit, or if descriptors, threads or memory have grown.
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from dealkit.testing import Sandbox
 
 SECONDS = float(os.environ.get("DEALKIT_SOAK_SECONDS", 1200))
 SEED = int(os.environ.get("DEALKIT_SOAK_SEED", 1))
-# After each round everything pauses for a moment and is measured; the first round is the warm-up.
+# After each round, all calls pause and the process is measured. The first round is the warm-up.
 ROUND = min(60.0, SECONDS / 6)
 
 TIMEOUT = 2.0
 ATTEMPT = 0.8
-# By how much a call may exceed its time limit, and by how much memory may grow.
-SLACK = 0.2
-GROWTH = 2 * 1024 * 1024
+# The seconds by which a call may exceed its time limit.
+ALLOWED_EXCESS = 0.2
+# The bytes by which memory may grow.
+ALLOWED_GROWTH = 2 * 1024 * 1024
 
 DEALS = 200
 WAITING, AWAITING, BULK = 3, 12, 16
 
 
-# The service, in a process of its own: the sandbox, and the network in front of it.
+# The service in a process of its own: the sandbox, and the network in front of it.
 
 
 class Network:
-    """Passes bytes between clients and the service, some of them late, and ends every connection before long."""
+    """Forwards bytes between clients and the service, some of them late, and soon ends every connection."""
 
-    def __init__(self, port: int, chance: random.Random) -> None:
+    def __init__(self, port: int, random_source: random.Random) -> None:
         self._port = port
-        self._chance = chance
+        self._random_source = random_source
         self.done: Counter[str] = Counter()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        chance = random.Random(self._chance.random())
-        pace = chance.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
-        end = chance.choices(["cut", "reset", "stalled", "refused"], [40, 40, 10, 10])[0]
-        self.done[f"{pace}, {end}"] += 1
+        random_source = random.Random(self._random_source.random())
+        timing = random_source.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
+        end = random_source.choices(["cut", "reset", "stalled", "refused"], [40, 40, 10, 10])[0]
+        self.done[f"{timing}, {end}"] += 1
         try:
             if end != "refused":
-                await self._both_ways(reader, writer, pace, end, chance)
+                await self._both_ways(reader, writer, timing, end, random_source)
         except OSError:
             pass
         finally:
@@ -69,23 +70,28 @@ class Network:
             writer.close()
 
     async def _both_ways(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pace: str, end: str, chance: random.Random
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        timing: str,
+        end: str,
+        random_source: random.Random,
     ) -> None:
         from_service, to_service = await asyncio.open_connection("127.0.0.1", self._port)
 
         async def one_way(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             # A handshake takes one or two kilobytes, and a call a few hundred bytes.
-            left = int(chance.expovariate(1 / 15_000))
+            left = int(random_source.expovariate(1 / 15_000))
             while data := await source.read(65536):
-                if pace == "late":
-                    await asyncio.sleep(chance.uniform(0, 0.05))
+                if timing == "late":
+                    await asyncio.sleep(random_source.uniform(0, 0.05))
                 data, is_last = data[:left], len(data) > left
                 left -= len(data)
-                size = 256 if pace == "slowly" else len(data)
+                size = 256 if timing == "slowly" else len(data)
                 for start in range(0, len(data), size or 1):
                     target.write(data[start : start + size])
                     await target.drain()
-                    if pace == "slowly":
+                    if timing == "slowly":
                         await asyncio.sleep(0.02)
                 if is_last:
                     if end == "stalled":
@@ -114,20 +120,20 @@ async def serve(agents: Path) -> None:
         with agents.open("w") as file:
             json.dump([(agent.id, agent.last_name) for agent in sandbox.agents], file)
     print(json.dumps(network.done), flush=True)
-    # Whatever is under way ends with the process.
+    # Calls in flight end with the process.
     os._exit(0)
 
 
-# The client.
+# The client process.
 
 
 class Calls:
-    """Makes calls and writes down the outcome of each create; nothing is kept in memory."""
+    """Makes calls, and writes the outcome of each create to a file instead of to memory."""
 
-    def __init__(self, options: dict[str, Any], diary: TextIO) -> None:
+    def __init__(self, options: dict[str, Any], outcomes_file: TextIO) -> None:
         self._client = Client(**options)
         self._async_client = AsyncClient(**options)
-        self._diary = diary
+        self._diary = outcomes_file
         self._lock = threading.Lock()
         self._names = 0
         self._end = 0.0
@@ -140,107 +146,112 @@ class Calls:
         asyncio.run(self._async_client.aclose())
 
     def round(self, seconds: float) -> None:
-        """Keeps all callers busy for this long, and returns when the last of them is done."""
+        """Keeps all callers busy for this long, and returns when the last of them has finished."""
         self._end = time.monotonic() + seconds
-        work: list[Callable[[], object]] = [self._wait] * WAITING
-        work += [self._in_bulk, lambda: asyncio.run(self._await())]
-        threads = [threading.Thread(target=self._safely, args=(one,)) for one in work]
+        work: list[Callable[[], object]] = [self._call_sync] * WAITING
+        work += [self._call_in_bulk, lambda: asyncio.run(self._await())]
+        threads = [threading.Thread(target=self._run_reporting_errors, args=(one,)) for one in work]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _safely(self, work: Callable[[], object]) -> None:
+    def _run_reporting_errors(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except BaseException as error:  # Also a panic in the native half.
+        except BaseException as error:  # includes panics in the native module
             self.wrong.append(f"a caller ended with {type(error).__name__}: {error}")
 
-    def _goes_on(self) -> bool:
+    def _should_continue(self) -> bool:
         return time.monotonic() < self._end and len(self.wrong) < 10
 
-    def _next(self) -> tuple[str, dict[str, Any]]:
+    def _next_agent(self) -> tuple[str, dict[str, Any]]:
         with self._lock:
             self._names += 1
             name = f"n{self._names}"
         return name, {"email": "ada@example.com", "first_name": "Ada", "last_name": name, "profile": {}}
 
-    def _note(self, kind: str, began: float, outcome: str, name: str = "", id: str = "") -> None:
-        took = time.monotonic() - began
+    def _record(self, kind: str, started: float, outcome: str, name: str = "", id: str = "") -> None:
+        took = time.monotonic() - started
         with self._lock:
             self.counts[f"{kind} {outcome}"] += 1
             self.longest = max(self.longest, took)
-            if took > TIMEOUT + SLACK:
+            if took > TIMEOUT + ALLOWED_EXCESS:
                 self.wrong.append(f"{kind} took {took:.3f} s: {outcome}")
             if name:
                 self._diary.write(f"{name} {outcome} {id}\n")
 
-    def _got(self, kind: str, began: float, wanted: str, found: str) -> None:
-        self._note(kind, began, "ok")
-        if found != wanted:
-            self.wrong.append(f"{kind}: {found} came for {wanted}")
+    def _record_retrieve(self, kind: str, started: float, expected_id: str, found: str) -> None:
+        self._record(kind, started, "ok")
+        if found != expected_id:
+            self.wrong.append(f"{kind}: {found} came for {expected_id}")
 
-    def _wait(self) -> None:
-        chance = random.Random()
-        while self._goes_on():
-            name, body = self._next()
-            began = time.monotonic()
+    def _call_sync(self) -> None:
+        random_source = random.Random()
+        while self._should_continue():
+            name, body = self._next_agent()
+            started = time.monotonic()
             try:
                 agent = self._client.agents.create(**body)
-                self._note("create", began, "ok", name, agent.id)
+                self._record("create", started, "ok", name, agent.id)
             except DealkitError as error:
-                self._note("create", began, error.outcome, name)
-            wanted = f"g_{chance.randrange(DEALS)}"
-            began = time.monotonic()
+                self._record("create", started, error.outcome, name)
+            expected_id = f"g_{random_source.randrange(DEALS)}"
+            started = time.monotonic()
             try:
-                self._got("retrieve", began, wanted, self._client.deals.retrieve(wanted).id)
+                self._record_retrieve("retrieve", started, expected_id, self._client.deals.retrieve(expected_id).id)
             except DealkitError as error:
-                self._note("retrieve", began, error.outcome)
+                self._record("retrieve", started, error.outcome)
 
     async def _await(self) -> None:
         async def one() -> None:
-            chance = random.Random()
-            while self._goes_on():
-                name, body = self._next()
-                began = time.monotonic()
+            random_source = random.Random()
+            while self._should_continue():
+                name, body = self._next_agent()
+                started = time.monotonic()
                 try:
                     call: Awaitable[Any] = self._async_client.agents.create(**body)
-                    if chance.random() < 0.1:
-                        call = asyncio.wait_for(call, chance.uniform(0, 0.1))
-                    self._note("awaited create", began, "ok", name, (await call).id)
+                    if random_source.random() < 0.1:
+                        call = asyncio.wait_for(call, random_source.uniform(0, 0.1))
+                    self._record("awaited create", started, "ok", name, (await call).id)
                 except DealkitError as error:
-                    self._note("awaited create", began, error.outcome, name)
+                    self._record("awaited create", started, error.outcome, name)
                 except TimeoutError:
-                    self._note("awaited create", began, "cancelled", name)
-                wanted = f"g_{chance.randrange(DEALS)}"
-                began = time.monotonic()
+                    self._record("awaited create", started, "cancelled", name)
+                expected_id = f"g_{random_source.randrange(DEALS)}"
+                started = time.monotonic()
                 try:
-                    self._got("awaited retrieve", began, wanted, (await self._async_client.deals.retrieve(wanted)).id)
+                    self._record_retrieve(
+                        "awaited retrieve",
+                        started,
+                        expected_id,
+                        (await self._async_client.deals.retrieve(expected_id)).id,
+                    )
                 except DealkitError as error:
-                    self._note("awaited retrieve", began, error.outcome)
+                    self._record("awaited retrieve", started, error.outcome)
 
         await asyncio.gather(*(one() for _ in range(AWAITING)))
 
-    def _in_bulk(self) -> None:
-        while self._goes_on():
+    def _call_in_bulk(self) -> None:
+        while self._should_continue():
             ids = [f"g_{n}" for n in range(DEALS)]
             results = self._client.deals.retrieve_many(ids, concurrency=BULK, on_error="return")
-            for wanted in ids:
-                # It was already under way when the previous one arrived.
-                began = time.monotonic()
+            for expected_id in ids:
+                # The call for this id was already running when the previous result arrived.
+                started = time.monotonic()
                 result = next(results)
                 if isinstance(result, DealkitError):
-                    self._note("one of many", began, result.outcome)
+                    self._record("one of many", started, result.outcome)
                 else:
-                    self._got("one of many", began, wanted, result.id)
+                    self._record_retrieve("one of many", started, expected_id, result.id)
 
 
-def measures() -> dict[str, int]:
-    """The figures that must not grow."""
+def measure_process() -> dict[str, int]:
+    """Returns the figures that must not grow."""
     gc.collect()
     if sys.platform == "linux":
-        # Free memory between blocks in use is not a leak, and how much there is of it is a matter of chance: glibc
-        # returns it when asked. Other libcs have no such function, and may return it by themselves.
+        # malloc_trim returns free memory to the system, so that only memory in use is measured. Only glibc has this
+        # function.
         with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -251,14 +262,14 @@ def measures() -> dict[str, int]:
     }
 
 
-def check_agents(diary: Path, agents: Path) -> list[str]:
-    """What is wrong with the agents that the service has, judging by what callers were told."""
+def check_agents(outcomes_file: Path, agents: Path) -> list[str]:
+    """Compares the service's agents with the outcomes that callers received. Returns the contradictions."""
     with agents.open() as file:
         found: list[tuple[str, str]] = json.load(file)
     times = Counter(name for _, name in found)
     ids = {name: id for id, name in found}
     wrong = [f"agent {name} was created {count} times" for name, count in times.items() if count > 1]
-    for line in diary.read_text().splitlines():
+    for line in outcomes_file.read_text().splitlines():
         name, outcome, id = line.split(" ")
         if outcome == "ok" and ids.get(name) != id:
             wrong.append(f"agent {name} was acknowledged as {id} and is {ids.get(name)}")
@@ -279,23 +290,23 @@ def soak(folder: Path) -> list[str]:
         "base_url": f"https://localhost:{port}",
         "service_key": "sandbox-key",
         "ca_file": ca_file,
-        # Each call in flight has a connection, so that one that ends is the end of one call.
+        # Without HTTP/2, each call has its own connection, and a cut connection ends exactly one call.
         "http2": False,
         "timeout": Timeout(total=TIMEOUT, attempt=ATTEMPT, connect=ATTEMPT),
     }
-    before = measures()
-    with (folder / "diary").open("w") as diary:
-        calls = Calls(options, diary)
+    before = measure_process()
+    with (folder / "diary").open("w") as outcomes_file:
+        calls = Calls(options, outcomes_file)
         end = time.monotonic() + SECONDS
         rounds = []
         while time.monotonic() < end and not calls.wrong:
             calls.round(min(ROUND, end - time.monotonic()))
-            rounds.append(measures())
+            rounds.append(measure_process())
             shown = ", ".join(f"{name} {value}" for name, value in rounds[-1].items())
             print(f"soak: {calls.counts.total()} calls, {shown}", flush=True)
         calls.close()
     time.sleep(0.5)
-    after = measures()
+    after = measure_process()
     done, _ = service.communicate("\n")
     print(f"soak: seed {SEED}, connections {done.strip()}, the longest call {calls.longest:.3f} s")
     for kind, count in sorted(calls.counts.items()):
@@ -304,12 +315,12 @@ def soak(folder: Path) -> list[str]:
     first, last = rounds[0], rounds[-1]
     growth = last["memory"] - first["memory"]
     print(f"soak: memory has grown by {growth / 1024:.0f} KiB since the first round")
-    if growth > GROWTH:
+    if growth > ALLOWED_GROWTH:
         wrong.append(f"memory has grown by {growth} bytes")
-    # Names are resolved on threads that come and go.
+    # Threads that resolve names start and end with the calls.
     if last["threads"] > first["threads"] + 4:
         wrong.append(f"there are {last['threads']} threads, and were {first['threads']}")
-    # Each open connection has a descriptor, so only those left once all are closed count.
+    # Open connections have descriptors, so descriptors are counted after all connections are closed.
     if after["descriptors"] > before["descriptors"] + 10:
         wrong.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
     return wrong

@@ -1,4 +1,4 @@
-"""Calls through an intermediary. They are Python's, and the core that makes them is also that of Rust."""
+"""Python calls through a proxy. Rust uses the same native core."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def options(sandbox: Sandbox) -> dict[str, Any]:
     }
 
 
-def test_what_is_large_and_who_is_refused(sandbox: Sandbox, options: Any) -> None:
+def test_large_bodies_and_rejected_keys_pass_the_proxy(sandbox: Sandbox, options: Any) -> None:
     with Client(**options) as client:
-        # As large as the service accepts.
+        # The largest body that the service accepts.
         large = client.agents.create(**{**ADA, "profile": {"client_metadata": {"x": "ä" * 400_000}}})
         assert large == sandbox.agents[-1]
         with pytest.raises(AuthenticationError) as caught:
@@ -56,7 +56,9 @@ def test_what_is_large_and_who_is_refused(sandbox: Sandbox, options: Any) -> Non
 
 
 def test_every_identifier_is_one_segment(options: Any) -> None:
-    """Whatever it contains, it reaches the service as a whole: there is no such deal."""
+    """An id with any characters reaches the service as one path segment, so the service responds that there is no such
+    deal.
+    """
     with Client(**options) as client:
         for case in json.loads(IDENTIFIERS.read_text())["cases"]:
             with pytest.raises(DealkitError) as caught:
@@ -65,13 +67,13 @@ def test_every_identifier_is_one_segment(options: Any) -> None:
             if "code" in case["expect"]:
                 assert error.outcome == "not_sent", case["name"]
             elif "\0" in case["id"] and not isinstance(error, NotFoundError):
-                # nginx itself refuses a NUL in a path.
+                # nginx itself rejects a NUL in a path.
                 assert error.outcome == "rejected", case["name"]
             else:
                 assert isinstance(error, NotFoundError) and error.problem, case["name"]
 
 
-def test_cancelled_calls_do_not_trip_up_the_next_ones(options: Any) -> None:
+def test_cancelled_calls_do_not_affect_later_calls(options: Any) -> None:
     async def calls() -> None:
         async with AsyncClient(**options) as client:
             deals = await asyncio.gather(*(client.deals.retrieve(f"g_{n}") for n in range(200)))
@@ -88,7 +90,7 @@ def test_cancelled_calls_do_not_trip_up_the_next_ones(options: Any) -> None:
     asyncio.run(calls())
 
 
-def test_an_intermediary_that_loses_its_service(sandbox: Sandbox, options: Any) -> None:
+def test_a_proxy_whose_service_is_down(sandbox: Sandbox, options: Any) -> None:
     with Client(**options, max_retries=1) as client:
         client.agents.create(**ADA)
         sandbox.close_service()
@@ -104,8 +106,8 @@ def test_an_intermediary_that_loses_its_service(sandbox: Sandbox, options: Any) 
 
 
 @pytest.mark.skipif("nginx" not in os.environ["DEALKIT_INTERMEDIARY"], reason="only nginx reloads without a supervisor")
-def test_an_intermediary_that_is_reloaded(sandbox: Sandbox, options: Any) -> None:
-    """It closes its connections while a call may be in flight: each call is told its outcome."""
+def test_a_proxy_that_reloads(sandbox: Sandbox, options: Any) -> None:
+    """A reload closes connections with calls in flight. Each call gets its outcome."""
     created, unknown = [], 0
     with Client(**options) as client:
         for _ in range(5):

@@ -1,6 +1,6 @@
-"""Every entry point of the native module, with a call that works and, where there is one, a call that fails.
+"""Calls of every entry point of the native module: one call that succeeds and, where possible, one that fails.
 
-`test_entries.py` makes sure that none is missing here.
+`test_entries.py` asserts that this list is complete.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ AGENT = """{"id": "a", "email": "e", "first_name": "f", "last_name": "l", "date_
 FIELDS: dict[str, Any] = {"email": "ada@example.com", "first_name": "A", "last_name": "L", "profile": {"tier": "A"}}
 
 
-def examples() -> dict[str, Any]:
-    """One model of each class."""
+def example_models() -> dict[str, Any]:
+    """Returns one model of each class."""
     deal, agent = dealkit.Deal.from_json(DEAL), dealkit.Agent.from_json(AGENT)
     contract, application, contact = deal.listing_contract, deal.application, deal.contacts[0]
     assert contract is not None and application is not None
@@ -54,57 +54,57 @@ def examples() -> dict[str, Any]:
     return {type(model).__name__: model for model in [deal, *parts, *people]}
 
 
-def plain(*objects: object) -> dict[str, list[Callable[[], object]]]:
-    """The entry points that take nothing: attributes, and what Python calls by itself."""
+def attribute_calls(*objects: object) -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points without arguments: attributes and special methods."""
     return {
-        f"{type(one).__name__}.{name}": [partial(getattr, one, name) if _is_attribute(entry) else getattr(one, name)]
-        for one in objects
-        for name, entry in vars(type(one)).items()
+        f"{type(item).__name__}.{name}": [partial(getattr, item, name) if _is_attribute(entry) else getattr(item, name)]
+        for item in objects
+        for name, entry in vars(type(item)).items()
         if _is_attribute(entry) or (name in ("__hash__", "__len__", "__repr__") and _is_entry(name, entry))
     }
 
 
-def of_models() -> dict[str, list[Callable[[], object]]]:
-    """The entry points of every model."""
+def model_calls() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of every model."""
     cases: dict[str, list[Callable[[], object]]] = defaultdict(list)
-    for name, model in examples().items():
-        of_class: Any = type(model)
-        for field, _, kind, *_ in of_class.__dealkit_fields__:
-            if kind != "object":  # Those are Python code, which calls _get.
+    for name, model in example_models().items():
+        model_class: Any = type(model)
+        for field, _, kind, *_ in model_class.__dealkit_fields__:
+            if kind != "object":  # these attributes are Python code, which calls _get
                 cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
         json = model.to_json()
-        of_model = {
+        calls_by_entry = {
             "_unreadable": [model._unreadable],
             "_read": [
-                partial(of_class._read, json, "raise"),
-                partial(of_class._read, '{"id": 5}', "raise"),
-                partial(of_class._read, 5, "raise"),
-                partial(of_class._read, json, 5),
-                partial(of_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', "skip"),
+                partial(model_class._read, json, "raise"),
+                partial(model_class._read, '{"id": 5}', "raise"),
+                partial(model_class._read, 5, "raise"),
+                partial(model_class._read, json, 5),
+                partial(model_class._read, f'{json[:-1]}, "status": 5, "date_of_birth": 5}}', "skip"),
             ],
-            "_core_json": [partial(of_class._core_json, json), partial(of_class._core_json, "[]")],
+            "_core_json": [partial(model_class._core_json, json), partial(model_class._core_json, "[]")],
             "_to_json": [model._to_json],
             "_get": [
                 partial(model._get, name, raw)
-                for name in (*(wire for _, wire, *_ in of_class.__dealkit_fields__), "x")
+                for name in (*(wire for _, wire, *_ in model_class.__dealkit_fields__), "x")
                 for raw in (False, True)
             ],
             "extra": [partial(attrgetter("extra"), model)],
         }
-        for entry, calls in of_model.items():
+        for entry, calls in calls_by_entry.items():
             cases[f"_Model.{entry}"] += calls
     return cases
 
 
-def of_values() -> dict[str, list[Callable[[], object]]]:
-    """The entry points that need no server."""
+def value_calls() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points that need no server."""
     raw, other = native.raw_json("[1, 2]"), native.raw_json("[1, 3]")
     failure: Any = dealkit.Deal._read('{"id": 5}', "raise")
     invalid = native.create_agent({**FIELDS, "email": "no"}, None, True, True)
     settings = {"base_url": "http://127.0.0.1:9", "service_key": "k"}
     comparisons = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
     return {
-        **plain(raw, native.retrieve_deal("d")),
+        **attribute_calls(raw, native.retrieve_deal("d")),
         **{f"RawJson.{name}": [partial(getattr(raw, name), other)] for name in comparisons},
         "raw_json": [partial(native.raw_json, '{"a": 1}'), partial(native.raw_json, "{")],
         "Failure.parts": [failure.parts, invalid.parts],
@@ -150,7 +150,7 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
             partial(native.open_engine, {**settings, "service_key": "a b"}, None),
             partial(native.open_engine, {**settings, "headers": [("a", 1)]}, None),
         ],
-        **of_tables(),
+        **table_calls(),
         "resolve_ledger": [
             partial(native.resolve_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
             partial(native.resolve_ledger, "/none/agents.ledger", [], True),
@@ -183,13 +183,13 @@ def of_values() -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_tables() -> dict[str, list[Callable[[], object]]]:
-    """The entry points of tables in memory."""
+def table_calls() -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of in-memory tables."""
     builder = native.open_table_builder(10, True, 1)
     builder.push([DEAL, "{"], "raise")
     schema, table = native.deal_schema(10), builder.finish()
     return {
-        **plain(schema, table),
+        **attribute_calls(schema, table),
         "deal_schema": [partial(native.deal_schema, None), partial(native.deal_schema, 39)],
         "Schema.__arrow_c_schema__": [schema.__arrow_c_schema__],
         "open_table_builder": [
@@ -208,8 +208,8 @@ def of_tables() -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
-    """The entry points that send something to the sandbox. They use an event loop that does not run."""
+def sandbox_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points that send requests to the sandbox. They use an event loop that does not run."""
     client: Any = Client(base_url=sandbox.url, service_key=sandbox.service_key)
     engine, server = client._service.engine, sandbox._server
     call, missing = native.retrieve_deal("d_1"), native.retrieve_deal("nothing")
@@ -218,17 +218,17 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     box, future = event_loop.mailbox(loop), loop.create_future()
     watch = native.watch([])
     many = engine.many(True, 8, None)
-    # These receive nothing and send nothing.
-    creates, given_up = engine.create_many(True, 8, None, None), engine.create_many(False, 8, None, None)
+    # Engines that neither receive rows nor send requests.
+    creates, cancelled = engine.create_many(True, 8, None, None), engine.create_many(False, 8, None, None)
     create = native.create_agent(FIELDS, None, True, False)
-    full, first = _mailbox(client)
-    question = _question(sandbox, engine, create)
+    full, first = _fill_mailbox(client)
+    question = _ask_about_row(sandbox, engine, create)
     builder = native.open_table_builder(10, True, 1)
 
     return {
-        **plain(engine, many, response, server),
-        "KeyAnswer.give": [partial(_key_answer(sandbox.url, call).give, "k", time) for time in (None, 5.0, -1.0)],
-        "KeyAnswer.fail": [partial(_key_answer(sandbox.url, call).fail, "OSError")],
+        **attribute_calls(engine, many, response, server),
+        "KeyAnswer.give": [partial(_open_key_answer(sandbox.url, call).give, "k", time) for time in (None, 5.0, -1.0)],
+        "KeyAnswer.fail": [partial(_open_key_answer(sandbox.url, call).fail, "OSError")],
         "Engine.send": [
             partial(engine.send, call, None, False, watch),
             partial(engine.send, call, None, True, None),
@@ -254,24 +254,27 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         ],
         "Many.cancel": [
             partial(engine.create_many(True, 8, None, None).cancel, [((create, None), None), ((None, "key"), None)], 0),
-            partial(given_up.cancel, [], 0),
+            partial(cancelled.cancel, [], 0),
         ],
         "Many.take": [partial(many.take, [], False), partial(many.take, [], True), partial(creates.take, [5], False)],
         "Many.wait": [many.wait],
-        "Many.wait_for_end": [many.wait_for_end, given_up.wait_for_end],
+        "Many.wait_for_end": [many.wait_for_end, cancelled.wait_for_end],
         "Many.tell": [partial(many.tell, box, future)],
         "Many.finish": [engine.many(True, 8, None).finish],
         "Many.tell_end": [partial(many.tell_end, box, future)],
-        "Many.has_ended": [partial(attrgetter("has_ended"), many), partial(attrgetter("has_ended"), given_up)],
+        "Many.has_ended": [partial(attrgetter("has_ended"), many), partial(attrgetter("has_ended"), cancelled)],
         "Many.close": [engine.many(True, 8, None).close],
         "Question.row": [question.row],
         "Question.answer": [partial(question.answer, "agent"), partial(question.answer, "agent", "a_1")],
-        "TableBuilder.add": [partial(builder.add, 0, "d_1", response), partial(builder.add, 1, "x", _failure(engine))],
+        "TableBuilder.add": [
+            partial(builder.add, 0, "d_1", response),
+            partial(builder.add, 1, "x", _make_failure(engine)),
+        ],
         "Mailbox.first": [box.first, full.first],
         "Mailbox.next": [partial(full.next, future), partial(full.next, first)],
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
         "Pending.tell": [partial(engine.start(call, None, False, watch).tell, box, future)],
-        "Pending.take": [_ended(client), engine.start(call, None, False, watch).take],
+        "Pending.take": [_make_finished_take(client), engine.start(call, None, False, watch).take],
         "Pending.abort": [engine.start(call, None, False, watch).abort],
         "RawResponse._headers": [response._headers],
         "RawResponse._parse": [response._parse],
@@ -292,16 +295,16 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
     }
 
 
-def of_slow_calls(url: str) -> dict[str, list[Callable[[], object]]]:
-    """The entry points of a call in flight, to a server that does not answer."""
+def unanswered_calls(url: str) -> dict[str, list[Callable[[], object]]]:
+    """Returns the entry points of a call in flight to a server that does not respond."""
     client: Any = Client(base_url=url, service_key="k")
     waiting = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     other = client._service.engine.send(native.retrieve_deal("d_1"), None, False, None)
     return {"Waiting.wait": [waiting.wait], "Waiting.abort": [other.abort]}
 
 
-def _failure(engine: Any) -> Any:
-    """The failure of a call."""
+def _make_failure(engine: Any) -> Any:
+    """Returns the failure of a call."""
     many = engine.many(True, 8, None)
     many.push([("nothing", None)], 0)
     taken: list[Any] = []
@@ -311,8 +314,8 @@ def _failure(engine: Any) -> Any:
     return taken[0][2]
 
 
-def _key_answer(url: str, call: Any) -> Any:
-    """What a call waits for that needs a key."""
+def _open_key_answer(url: str, call: Any) -> Any:
+    """Returns the object through which a waiting call receives its key."""
     answers: Queue[Any] = Queue()
     settings = {"base_url": url, "service_key": native.key_source(answers.put)}
     pending = native.open_engine(settings, None).start(call, None, False, None)
@@ -322,9 +325,9 @@ def _key_answer(url: str, call: Any) -> Any:
         pending.abort()
 
 
-def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
-    """What is asked about an unresolved row."""
-    # Retrievals of the other entries are still in flight.
+def _ask_about_row(sandbox: Sandbox, engine: Any, create: Any) -> Any:
+    """Returns the question about an unresolved row."""
+    # Limited to POST, because retrievals of other entry points are still in flight.
     sandbox.fail_next(status=503, method="POST")
     taken: list[Any] = []
     with TemporaryDirectory() as folder:
@@ -335,15 +338,15 @@ def _question(sandbox: Sandbox, engine: Any, create: Any) -> Any:
             while not taken:
                 many.wait()
                 many.take(taken, True)
-            # After `close`, the ledger might still write a file into the folder while that is deleted.
+            # After `close`, the ledger might still write to the folder while it is being deleted.
             many.finish()
             while many.wait_for_end() is False:
                 pass
     return taken[0]
 
 
-def _mailbox(client: Any) -> tuple[Any, Any]:
-    """A mailbox with two futures in it, and the first of them."""
+def _fill_mailbox(client: Any) -> tuple[Any, Any]:
+    """Returns a mailbox that holds two futures, and the first of them."""
 
     async def fetch() -> tuple[Any, Any]:
         loop = asyncio.get_running_loop()
@@ -358,8 +361,8 @@ def _mailbox(client: Any) -> tuple[Any, Any]:
     return asyncio.run(fetch())
 
 
-def _ended(client: Any) -> Callable[[], object]:
-    """What takes the outcome of a call that has ended."""
+def _make_finished_take(client: Any) -> Callable[[], object]:
+    """Returns the function that takes the outcome of a finished call."""
 
     async def fetch() -> Callable[[], object]:
         pending: Any = client._service.engine.start(native.retrieve_deal("d_1"), None, False, None)
@@ -369,12 +372,12 @@ def _ended(client: Any) -> Callable[[], object]:
     return asyncio.run(fetch())
 
 
-# The one that ends the interpreter, and the one that is only called once, in a process of its own.
-APART = {"end", "run_server"}
+# Entry points that are called in a process of their own: one ends the interpreter, and one can be called only once.
+CALLED_SEPARATELY = {"end", "run_server"}
 
 
-def names() -> set[str]:
-    """The names of all entry points: functions, methods, attributes and operators that are not Python code."""
+def entry_names() -> set[str]:
+    """Returns the names of all entry points: functions, methods, attributes and operators that are not Python code."""
     found = set()
     for name, value in vars(_native).items():
         if isinstance(value, type):
@@ -391,11 +394,11 @@ def _is_attribute(entry: object) -> bool:
 def _is_entry(name: str, value: object) -> bool:
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
-    # A `__new__` here either says that there is no constructor, or is Python code.
+    # `__new__` of these classes is Python code, or raises because there is no constructor.
     return isinstance(value, _NATIVE) and name not in ("__doc__", "__new__")
 
 
-# Functions, methods, operators and attributes that are written in C or, in dealkit, in Rust.
+# The types of functions, methods, operators and attributes that are written in C or, in dealkit, in Rust.
 _NATIVE = (
     BuiltinFunctionType,
     ClassMethodDescriptorType,

@@ -1,35 +1,35 @@
-"""What the tests of ledgers have in common."""
+"""Helpers for the tests of ledgers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from conftest import email, made, of
+from conftest import make_client, row_email, wait_for_result
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
 
 
-def client_of(sandbox: Sandbox) -> Any:
-    return of(sandbox, max_retries=0)
+def make_client_without_retries(sandbox: Sandbox) -> Any:
+    return make_client(sandbox, max_retries=0)
 
 
-def in_order(client: Any, **options: Any) -> Any:
-    given = {"key": email, "on_error": "return", **options}
-    return made(client, lambda client: client.agents.create_many(**given))
+def create_rows(client: Any, **options: Any) -> Any:
+    given = {"key": row_email, "on_error": "return", **options}
+    return wait_for_result(client, lambda client: client.agents.create_many(**given))
 
 
-def in_a_loop(client: Client, **options: Any) -> Any:
-    return in_order(AsyncClient(base_url=client.base_url, service_key="sandbox-key", max_retries=0), **options)
+def create_rows_async(client: Client, **options: Any) -> Any:
+    return create_rows(AsyncClient(base_url=client.base_url, service_key="sandbox-key", max_retries=0), **options)
 
 
-BOTH = pytest.mark.parametrize("run", [in_order, in_a_loop])
+BOTH_CALL_STYLES = pytest.mark.parametrize("run", [create_rows, create_rows_async])
 
 
-def told(creations: list[Any]) -> list[tuple[str, bool]]:
+def list_outcomes(creations: list[Any]) -> list[tuple[str, bool]]:
     return [(creation.outcome, creation.from_ledger) for creation in creations]
 
 
-def emails(sandbox: Sandbox) -> list[str]:
+def agent_emails(sandbox: Sandbox) -> list[str]:
     return sorted(agent.email for agent in sandbox.agents)

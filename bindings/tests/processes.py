@@ -1,4 +1,4 @@
-"""Real processes and a server that answers as it is told, for the tests that need them."""
+"""Child processes and a server with scripted responses."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ from typing import Any
 
 import pytest
 
-# After this many seconds, a process or an event counts as hanging. Only a hanging test takes that long, on a busy machine too.
-HANGS = 240
+# The number of seconds after which a process or an event counts as hanging. Chosen so that a busy machine does not
+# reach it.
+HANG_SECONDS = 240
 
-# Everything that Python finds wrong is an error, and shows on standard error.
-STRICT = ("-X", "dev", "-W", "error")
+# Turns Python's warnings into errors and enables its development mode.
+STRICT_FLAGS = ("-X", "dev", "-W", "error")
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
-# On a busy machine, asyncio's debug mode reports that its callbacks take long.
-SLOW = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
+# The message of asyncio's debug mode about slow callbacks, which a busy machine may cause.
+SLOW_CALLBACK = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
 
 
-def python(
+def start_python(
     script: str | Path,
     *arguments: str,
     url: str = "",
     key: str = "sandbox-key",
-    flags: tuple[str, ...] = STRICT,
+    flags: tuple[str, ...] = STRICT_FLAGS,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
     waits: bool = False,
 ) -> subprocess.Popen[str]:
-    """Starts a script (a file, or its source) with the client's environment variables set. If it waits, with ``input``, then
-    for ``go_on``."""
+    """Starts a script (a file, or its source) with the client's environment variables set. If `waits` is true, the
+    script may call ``input`` to wait for `resume_script`.
+    """
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
@@ -57,26 +59,29 @@ def python(
     )
 
 
-def go_on(process: subprocess.Popen[str]) -> None:
-    """Lets a script go on that waits."""
+def resume_script(process: subprocess.Popen[str]) -> None:
+    """Resumes a script that waits in ``input``."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
-def waited_for(process: subprocess.Popen[str], given: str = "", seconds: float = HANGS) -> tuple[str, str]:
-    """What a process, the leader of a group, writes to standard output and error until it ends."""
+def wait_for_output(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
+    """Waits until a process ends, and returns its standard output and standard error. The process must lead its process
+    group.
+    """
     try:
         return process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
-        # faulthandler, which -X dev enables, shows where it hangs, or a child of its that has the same output.
+        # SIGABRT makes faulthandler, which -X dev enables, print where the process hangs. The signal also reaches child
+        # processes that keep the output open.
         os.killpg(process.pid, signal.SIGABRT)
-        shown, told = process.communicate()
-        raise AssertionError(f"the process hangs:\n{shown}{told}") from None
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"the process hangs:\n{stdout}{stderr}") from None
 
 
-def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
-    """The next line that a process, the leader of a group, writes to standard output."""
+def read_next_line(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
+    """Reads the next line of a process's standard output. The process must lead its process group."""
     assert process.stdout is not None
     hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
     hangs.start()
@@ -84,21 +89,25 @@ def next_line(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
         found = process.stdout.readline()
     finally:
         hangs.cancel()
-    assert found, "it ends, or hangs: {}{}".format(*waited_for(process))
+    assert found, "it ends, or hangs: {}{}".format(*wait_for_output(process))
     return found
 
 
-def ended(process: subprocess.Popen[str], seconds: float = HANGS) -> str:
-    """The output of a process that must end well, with nothing on standard error."""
-    shown, told = waited_for(process, seconds=seconds)
-    assert (process.returncode, SLOW.sub("", told)) == (0, ""), f"exit code {process.returncode}:\n{shown}{told}"
-    return shown
+def wait_for_success(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
+    """Waits until a process ends successfully, with empty standard error. Returns its standard output."""
+    stdout, stderr = wait_for_output(process, seconds=seconds)
+    assert (process.returncode, SLOW_CALLBACK.sub("", stderr)) == (0, ""), (
+        f"exit code {process.returncode}:\n{stdout}{stderr}"
+    )
+    return stdout
 
 
 class Peer(socketserver.ThreadingTCPServer):
-    """A server that answers every request with the same bytes, or as a function says; if those are none, it never answers.
+    """A server that sends the same response to every request, or the response that a function returns. If the response
+    is empty, requests stay unanswered.
 
-    With a certificate, it does so over TLS; with an issuer of its clients' certificates, it asks for one.
+    With `certificate`, the server uses TLS. With `clients`, a file of CA certificates, it also requires a client
+    certificate.
     """
 
     request_queue_size = 256
@@ -129,23 +138,23 @@ class Peer(socketserver.ThreadingTCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
         if self._context is not None:
-            # The handshake is part of the first reading, in the connection's own thread.
+            # The first read in the connection's thread performs the handshake.
             connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         self.connections.append(connection)
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # That a connection breaks off is no error of the test's.
+        # Connections that a client breaks off are expected.
         if not isinstance(sys.exception(), OSError):
             raise
 
-    def wait_for_requests(self, count: int, seconds: float = HANGS) -> None:
+    def wait_for_requests(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
             came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert came, f"{len(self.requests)} requests came, not {count}"
 
-    def wait_for_ends(self, count: int, seconds: float = HANGS) -> None:
+    def wait_for_ends(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
             came = self.changed.wait_for(lambda: self.ended >= count, seconds)
@@ -191,15 +200,15 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 def run_pytest(file: Path, *options: str) -> str:
-    """The output of a pytest run that knows nothing but this file."""
+    """Runs pytest on a file, without this project's settings, and returns its output."""
     script = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     alone = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", *options]
-    return ended(python(script, str(file), *alone, flags=()))
+    return wait_for_success(start_python(script, str(file), *alone, flags=()))
 
 
 @contextlib.contextmanager
-def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
-    """Presses Ctrl-C once ``when``, which waits for an event, returns: it must interrupt the block."""
+def press_ctrl_c_when(when: Callable[[], object]) -> Iterator[None]:
+    """Sends SIGINT as soon as ``when`` returns, and asserts that it interrupts the block. ``when`` waits for an event."""
 
     def press() -> None:
         when()
@@ -212,8 +221,8 @@ def pressing_ctrl_c(when: Callable[[], object]) -> Iterator[None]:
     thread.join()
 
 
-def until(condition: Callable[[], object], seconds: float = HANGS) -> None:
-    """Waits until a condition holds."""
+def wait_until(condition: Callable[[], object], seconds: float = HANG_SECONDS) -> None:
+    """Waits until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from conftest import ADA, answer
-from processes import HANGS
+from conftest import ADA, http_response
+from processes import HANG_SECONDS
 
 from dealkit import APITimeoutError, Client, Deal, DealkitError, DecodeError, Timeout
 
@@ -18,7 +18,7 @@ def undocumented(fields: int) -> str:
 
 
 def test_a_large_body_keeps_the_deadline(peer: Any) -> None:
-    url = peer(answer(200, undocumented(300_000))).url
+    url = peer(http_response(200, undocumented(300_000))).url
 
     def create(timeout: float) -> tuple[DealkitError, float]:
         """Returns the error of a create, and the processor time until then, which is the same on a busy machine."""
@@ -31,7 +31,7 @@ def test_a_large_body_keeps_the_deadline(peer: Any) -> None:
             return caught.value, time.process_time() - before
 
     # Something is wrong with the document, as is found at its end.
-    error, to_the_end = create(HANGS)
+    error, to_the_end = create(HANG_SECONDS)
     assert isinstance(error, DecodeError)
     timeout = 0.05
     while (found := create(timeout))[0].outcome != "succeeded":

@@ -9,7 +9,7 @@ import traceback
 from typing import Any
 
 import pytest
-from conftest import answer
+from conftest import http_response
 
 from dealkit import APIStatusError, Client, DealkitError, DecodeError, ValidationError
 from dealkit.testing import Sandbox
@@ -73,7 +73,7 @@ def provoke(client: Client) -> list[str]:
 )
 def test_every_text(status: int, body: str, peer: Any, caplog: pytest.LogCaptureFixture) -> None:
     headers = {"Location": f"https://other.example.com/{ID}"}
-    server = peer(answer(status, body, headers))
+    server = peer(http_response(status, body, headers))
     with caplog.at_level(logging.DEBUG):
         with Client(base_url=server.url, service_key=KEY, max_retries=0) as client:
             texts = provoke(client)
@@ -110,7 +110,7 @@ def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
         f'{{"id": "d", "metadata": {{"a": "b", "{PERSON}": 5}}}}',
         f'{{"id": "d", "metadata": {{"{PERSON}": null}}}}',
     ):
-        with Client(base_url=peer(answer(200, body)).url, service_key="k") as client:
+        with Client(base_url=peer(http_response(200, body)).url, service_key="k") as client:
             with pytest.raises(DecodeError, match=r"metadata\[entry [12]\]") as caught:
                 client.deals.retrieve("d")
         assert PERSON not in str(caught.value) + repr(caught.value) + caught.value.path
@@ -127,7 +127,7 @@ def test_names_that_are_data_stand_in_no_text(peer: Any) -> None:
 
 def test_a_title_cannot_disguise_the_line(peer: Any) -> None:
     title = "a\u202eb\u2066c\u2028d\u200fe\x1b[31mf\ng"
-    with Client(base_url=peer(answer(400, json.dumps({"title": title}))).url, service_key="k") as client:
+    with Client(base_url=peer(http_response(400, json.dumps({"title": title}))).url, service_key="k") as client:
         with pytest.raises(APIStatusError) as caught:
             client.deals.retrieve("d")
     text = str(caught.value)

@@ -1,4 +1,4 @@
-"""`dealkit check --conformance`: the reading that a service takes, and what breaks the contract."""
+"""`dealkit check --conformance`: the variant of the specification that a service follows, and its violations."""
 
 from __future__ import annotations
 
@@ -8,111 +8,120 @@ import socket
 from typing import Any
 
 import pytest
-from commands import dealkit
-from conftest import Authority, answer
+from commands import run_command
+from conftest import CertificateAuthority, http_response
 
 from dealkit.testing import READINGS, Sandbox
 
 
-def check(url: str, *options: str, key: str = "sandbox-key") -> Any:
-    return dealkit("check", "--conformance", "--rate-limit", "1000", "--json", *options, url=url, key=key)
+def run_conformance_check(url: str, *options: str, key: str = "sandbox-key") -> Any:
+    return run_command("check", "--conformance", "--rate-limit", "1000", "--json", *options, url=url, key=key)
 
 
-MIXED = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
+COMBINED_VARIANTS = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
 
 
-def test_the_reading_is_found() -> None:
-    for reading in (*READINGS, *MIXED):
+def test_the_check_detects_each_sandbox_variant() -> None:
+    for reading in (*READINGS, *COMBINED_VARIANTS):
         with Sandbox(reading=reading) as service:
-            done = check(service.url, "--deal", "d_1")
+            done = run_conformance_check(service.url, "--deal", "d_1")
             sent = service.requests
-        found = json.loads(done.shown)
-        # Nothing is created, so how creates are answered stays unknown.
+        result = json.loads(done.stdout)
+        # The check creates no agent, so variants of the create response are not detected.
         read = reading if reading not in ("ok", "reference", "bad-request") else ""
-        assert (done.code, ",".join(found["readings"]), found["errors"]) == (0, read, []), reading
-        assert f"\n  dealkit-server --reading {read or 'reference'}\n" in done.told
-        assert {one["verdict"] for one in found["answers"]} <= {"as the sandbox", "permissible"}
+        assert (done.code, ",".join(result["readings"]), result["errors"]) == (0, read, []), reading
+        assert f"\n  dealkit-server --reading {read or 'reference'}\n" in done.stderr
+        assert {answer["verdict"] for answer in result["answers"]} <= {"as the sandbox", "permissible"}
         assert {request.method for request in sent} == {"GET", "HEAD", "OPTIONS", "PROPFIND"}
 
 
-def test_only_what_was_announced_is_sent(dealkit_sandbox: Sandbox) -> None:
-    for options, most in (((), 6), (("--deal", "d_1"), 10)):
+def test_the_check_sends_no_more_requests_than_announced(dealkit_sandbox: Sandbox) -> None:
+    for options, request_limit in (((), 6), (("--deal", "d_1"), 10)):
         dealkit_sandbox.clear_requests()
-        done = dealkit("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
-        assert done.code == 0 and done.shown.startswith(f"Sending up to {most} requests, 1000 a second at most.")
-        assert len(dealkit_sandbox.requests) <= most and ("Without --deal ID" in done.shown) == (not options)
-        assert "sandbox-key" not in done.shown and "d_1" not in done.shown
+        done = run_command("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
+        assert done.code == 0 and done.stdout.startswith(
+            f"Sending up to {request_limit} requests, 1000 a second at most."
+        )
+        assert len(dealkit_sandbox.requests) <= request_limit and ("Without --deal ID" in done.stdout) == (not options)
+        assert "sandbox-key" not in done.stdout and "d_1" not in done.stdout
 
 
-class Broken:
-    """A sandbox behind a server that answers some requests itself."""
+class InterceptedService:
+    """A server in front of a sandbox that responds to some requests itself."""
 
-    def __init__(self, sandbox: Sandbox, pattern: str, instead: bytes) -> None:
+    def __init__(self, sandbox: Sandbox, pattern: str, replacement: bytes) -> None:
         self._port = int(sandbox.url.rpartition(":")[2])
-        self._pattern, self._instead = pattern, instead
+        self._pattern, self._replacement = pattern, replacement
 
     def __call__(self, request: bytes) -> bytes:
         if re.search(self._pattern, request.decode(), re.DOTALL | re.IGNORECASE):
-            return self._instead
+            return self._replacement
         with socket.create_connection(("127.0.0.1", self._port)) as connection:
             request = re.sub(rb"(?i)connection: \S+\r\n", b"", request)
             connection.sendall(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-UNKNOWN = r"^GET /v1/deals/dealkit-check-\w+ (?=.*sandbox-key)"
-KNOWN = r"^GET /v1/deals/d_1 (?!.*\r\nIf-)(?=.*sandbox-key)"
-STRANGER = r"^GET .*key: dealkit-check-"
+UNKNOWN_DEAL_REQUEST = r"^GET /v1/deals/dealkit-check-\w+ (?=.*sandbox-key)"
+KNOWN_DEAL_REQUEST = r"^GET /v1/deals/d_1 (?!.*\r\nIf-)(?=.*sandbox-key)"
+UNKNOWN_KEY_REQUEST = r"^GET .*key: dealkit-check-"
 DEAL = '{"id": "d_1"}'
 
 
-def test_a_breach_is_named(dealkit_sandbox: Sandbox, peer: Any) -> None:
-    for pattern, instead, asked, rule in (
-        (UNKNOWN, answer(200, '{"id": "x"}'), "a deal that does not exist", "Retrieve a deal"),
-        (UNKNOWN, answer(500, "sandbox-key"), "a deal that does not exist", "Retrieve a deal"),
-        (UNKNOWN, answer(302), "a deal that does not exist", "Retrieve a deal"),
-        (STRANGER, answer(200, DEAL), "a made-up key", "Authentication"),
+def test_the_check_names_the_violated_rule(dealkit_sandbox: Sandbox, peer: Any) -> None:
+    for pattern, replacement, question, rule in (
+        (UNKNOWN_DEAL_REQUEST, http_response(200, '{"id": "x"}'), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_DEAL_REQUEST, http_response(500, "sandbox-key"), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_DEAL_REQUEST, http_response(302), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_KEY_REQUEST, http_response(200, DEAL), "a made-up key", "Authentication"),
         (r"^PROPFIND", b"\0\r\n\r\n", "an unknown method", "Endpoints"),
-        (r"^GET /v1/dealkit", answer(500), "an unknown path", "Endpoints"),
-        (r"^HEAD /v1/deals/d_1", answer(500), "HEAD of a known deal", "RFC 9110, 9.3"),
-        (KNOWN, answer(200, "<h1>Log in</h1>"), "a known deal", "Deal (response of retrieve)"),
-        (KNOWN, answer(200, '{"id": "d_1", "quotes": [{"id": 1}]}'), "a known deal", "quotes[0].id"),
-        (KNOWN, answer(200, '{"id": "d_2"}'), "a known deal", "Retrieve a deal"),
-        (r"If-None-Match", answer(500), "if it has changed", "RFC 9110, 13"),
+        (r"^GET /v1/dealkit", http_response(500), "an unknown path", "Endpoints"),
+        (r"^HEAD /v1/deals/d_1", http_response(500), "HEAD of a known deal", "RFC 9110, 9.3"),
+        (KNOWN_DEAL_REQUEST, http_response(200, "<h1>Log in</h1>"), "a known deal", "Deal (response of retrieve)"),
+        (
+            KNOWN_DEAL_REQUEST,
+            http_response(200, '{"id": "d_1", "quotes": [{"id": 1}]}'),
+            "a known deal",
+            "quotes[0].id",
+        ),
+        (KNOWN_DEAL_REQUEST, http_response(200, '{"id": "d_2"}'), "a known deal", "Retrieve a deal"),
+        (r"If-None-Match", http_response(500), "if it has changed", "RFC 9110, 13"),
     ):
-        done = check(peer(Broken(dealkit_sandbox, pattern, instead)).url, "--deal", "d_1")
-        result = json.loads(done.shown)
+        done = run_conformance_check(
+            peer(InterceptedService(dealkit_sandbox, pattern, replacement)).url, "--deal", "d_1"
+        )
+        result = json.loads(done.stdout)
         assert (done.code, result["counts"]) == (1, {"asked": 10, "breaches": 1}), (pattern, done)
-        (breach,) = (one for one in result["answers"] if one["verdict"].startswith("breaks the contract: "))
-        assert breach["question"] == asked and rule in breach["verdict"] and breach["verdict"] in done.told
-        assert "sandbox-key" not in done.shown + done.told
+        (breach,) = (answer for answer in result["answers"] if answer["verdict"].startswith("breaks the contract: "))
+        assert breach["question"] == question and rule in breach["verdict"] and breach["verdict"] in done.stderr
+        assert "sandbox-key" not in done.stdout + done.stderr
 
 
-def test_over_tls_with_a_key_in_a_file(dealkit_sandbox: Sandbox, peer: Any, tmp_path: Any) -> None:
-    authority = Authority(tmp_path / "ca")
-    secure = peer(Broken(dealkit_sandbox, "^never", b""), authority.issue(), authority.file)
+def test_the_check_works_over_tls_with_a_key_file(dealkit_sandbox: Sandbox, peer: Any, tmp_path: Any) -> None:
+    authority = CertificateAuthority(tmp_path / "ca")
+    secure = peer(InterceptedService(dealkit_sandbox, "^never", b""), authority.issue(), authority.file)
     (tmp_path / "key").write_text("sandbox-key\n")
     trusts = ["--ca-file", str(authority.file), "--client-cert", str(authority.issue("client"))]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key")}
     command = ["check", "--conformance", "--json", "--rate-limit", "1000"]
-    done = dealkit(*command, *trusts, url=secure.url, key="", env=env)
-    assert done.code == 0 and json.loads(done.shown)["counts"] == {"asked": 6, "breaches": 0}
+    done = run_command(*command, *trusts, url=secure.url, key="", env=env)
+    assert done.code == 0 and json.loads(done.stdout)["counts"] == {"asked": 6, "breaches": 0}
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_service_that_asks_for_fewer_requests_gets_none(status: int, dealkit_sandbox: Sandbox) -> None:
+def test_the_check_stops_at_429_and_503(status: int, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(status=status, after=3, times=None)
-    done = check(dealkit_sandbox.url)
-    assert done.code == 3 and str(status) in done.told and len(dealkit_sandbox.requests) == 4
-    assert json.loads(done.shown)["counts"] == {"asked": 3, "breaches": 0}
+    done = run_conformance_check(dealkit_sandbox.url)
+    assert done.code == 3 and str(status) in done.stderr and len(dealkit_sandbox.requests) == 4
+    assert json.loads(done.stdout)["counts"] == {"asked": 3, "breaches": 0}
 
 
-def test_what_keeps_it_from_asking(dealkit_sandbox: Sandbox) -> None:
-    done = dealkit("check", "--deal", "d_1", url=dealkit_sandbox.url)
-    assert done.code == 2 and "--deal belongs to --conformance" in done.told
+def test_the_check_stops_at_wrong_options_a_rejected_key_or_no_service(dealkit_sandbox: Sandbox) -> None:
+    done = run_command("check", "--deal", "d_1", url=dealkit_sandbox.url)
+    assert done.code == 2 and "--deal belongs to --conformance" in done.stderr
     assert dealkit_sandbox.requests == []
-    done = check(dealkit_sandbox.url, key="hunter2")
-    assert done.code == 3 and "rejects the key" in done.told and "hunter2" not in done.told
+    done = run_conformance_check(dealkit_sandbox.url, key="hunter2")
+    assert done.code == 3 and "rejects the key" in done.stderr and "hunter2" not in done.stderr
     assert len(dealkit_sandbox.requests) == 1
-    done = check("http://127.0.0.1:9")
-    assert done.code == 3 and "nothing is listening" in done.told
+    done = run_conformance_check("http://127.0.0.1:9")
+    assert done.code == 3 and "nothing is listening" in done.stderr

@@ -17,8 +17,8 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from conftest import ADA, BOTH, after, answer, made, of, untyped
-from processes import ended, python
+from conftest import ADA, BOTH_CLIENTS, as_any, http_response, make_client, respond_after, wait_for_result
+from processes import start_python, wait_for_success
 
 from dealkit import (
     APITimeoutError,
@@ -40,13 +40,13 @@ def sent_body(request: bytes) -> Any:
     return json.loads(request.partition(b"\r\n\r\n")[2], parse_float=str)
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_create_and_retrieve(of_class: Any, dealkit_sandbox: Sandbox) -> None:
-    client = of(dealkit_sandbox, of_class)
+    client = make_client(dealkit_sandbox, of_class)
     profile = {"tier": "A", "external_id": "crm-1", "client_metadata": {"rate": Decimal("1.10")}}
     given = {**ADA, "profile": profile, "role": Role.BROKER_ADMIN, "phone": "+15550100", "image_url": None}
     given |= {"date_of_birth": date(1990, 2, 28), "brokerage_id": "b_1"}
-    agent = made(client, lambda client: client.agents.create(**given))
+    agent = wait_for_result(client, lambda client: client.agents.create(**given))
     assert agent.id == "a_1" and agent.date_of_birth == date(1990, 2, 28)
     assert agent.profile.external_id == "crm-1"
     assert agent.profile.client_metadata is not None
@@ -54,18 +54,18 @@ def test_create_and_retrieve(of_class: Any, dealkit_sandbox: Sandbox) -> None:
     assert agent.role_assignments[0].role is Role.BROKER_ADMIN
     assert agent.current_brokerage_id == "b_1"
     assert dealkit_sandbox.agents == [agent]
-    assert made(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
-    assert made(client, lambda client: client.request("GET", "deals", "d_2")).json()["id"] == "d_2"
+    assert wait_for_result(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+    assert wait_for_result(client, lambda client: client.request("GET", "deals", "d_2")).json()["id"] == "d_2"
     with pytest.raises(NotFoundError):
-        made(client, lambda client: client.deals.retrieve("nope"))
+        wait_for_result(client, lambda client: client.deals.retrieve("nope"))
 
 
 def test_what_is_sent(peer: Any) -> None:
-    server = peer(answer(201, AGENT))
+    server = peer(http_response(201, AGENT))
     metadata = {"n": 2**70, "d": Decimal("10.10"), "f": 0.5, "t": (1, [True, None]), "m": MappingProxyType({"a": "ü"})}
     extra = {"unknown_key": 1, "nested": {"user_id": [None]}, "tier": "A"}
     profile = {"user_id": "u", "partner_uuid": "p", "partnerMlsId": "as it is", "extra": extra}
-    given = untyped({**ADA, "profile": {**profile, "client_metadata": metadata}})
+    given = as_any({**ADA, "profile": {**profile, "client_metadata": metadata}})
     with Client(base_url=server.url + "/base/", service_key="k", headers={"X-Team": "north"}) as client:
         client.agents.create(**given, role="ADMIN", office_id=None)
     request = server.requests[0]
@@ -102,7 +102,7 @@ def test_what_is_sent(peer: Any) -> None:
 def test_undocumented_fields_of_a_profile(
     client: Client, dealkit_sandbox: Sandbox, profile: Any, pointer: str, code: str, detail: str
 ) -> None:
-    given = untyped({**ADA, "profile": profile})
+    given = as_any({**ADA, "profile": profile})
     [violation] = client.agents.validate(**given)
     assert (violation.pointer, violation.code) == (pointer, code)
     assert detail in violation.detail
@@ -116,7 +116,7 @@ def test_undocumented_fields_of_a_profile(
 
 def test_request(client: Client, peer: Any) -> None:
     assert client.request("get", "deals", "d_1").json()["id"] == "d_1"
-    server = peer(answer(200, '{"rate": 1.10, "ok": true}', {"X-Request-Id": "r-1", "A": "1"}))
+    server = peer(http_response(200, '{"rate": 1.10, "ok": true}', {"X-Request-Id": "r-1", "A": "1"}))
     with Client(base_url=server.url, service_key="k") as other:
         response = other.request(
             "PATCH", "agents", "a/b ü", json={"a": Decimal("1.50")}, query={"q": "x y"}, headers={"X-B": "2"}
@@ -136,15 +136,15 @@ def test_request(client: Client, peer: Any) -> None:
         assert server.requests[2].endswith(b"\r\n\r\nnull") and b"?a=1&a=2 " in server.requests[2]
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_with_raw_response(of_class: Any, dealkit_sandbox: Sandbox) -> None:
-    client = of(dealkit_sandbox, of_class)
-    response = made(client, lambda client: client.with_raw_response.deals.retrieve("d_1"))
+    client = make_client(dealkit_sandbox, of_class)
+    response = wait_for_result(client, lambda client: client.with_raw_response.deals.retrieve("d_1"))
     assert response.status_code == 200 and response.attempts == 1
-    assert response.parse() == made(client, lambda client: client.deals.retrieve("d_1"))
+    assert response.parse() == wait_for_result(client, lambda client: client.deals.retrieve("d_1"))
     assert response.json()["id"] == "d_1"
     assert response.request_id == response.headers["X-Request-Id"]
-    created = made(client, lambda client: client.with_raw_response.agents.create(**ADA))
+    created = wait_for_result(client, lambda client: client.with_raw_response.agents.create(**ADA))
     assert created.status_code == 201 and created.parse().email == "ada@example.com"
 
 
@@ -162,7 +162,7 @@ def test_with_options(client: Client, peer: Any) -> None:
     for client_ in (hurried, pickle.loads(pickle.dumps(hurried))):
         with pytest.raises(APITimeoutError, match=r"0\.05 s"):
             client_.deals.retrieve("d_1")
-    late = peer(after(0.3, answer(200, '{"id":"d_1"}')))
+    late = peer(respond_after(0.3, http_response(200, '{"id":"d_1"}')))
     hurried = Client(base_url=late.url, service_key="k", timeout=0.05)
     assert hurried.with_options(timeout=None).deals.retrieve("d_1").id == "d_1", "None is the default"
     other = client.with_options(headers={"x-a": "1"}, service_key="other")
@@ -182,12 +182,12 @@ def test_a_call_pickles(client: Client) -> None:
         pickle.loads(pickle.dumps(deals)).retrieve("d_1")
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_repr_and_pickle(of_class: Any, sandbox: Sandbox) -> None:
-    client = of(sandbox, of_class)
+    client = make_client(sandbox, of_class)
     again = pickle.loads(pickle.dumps(client))
     assert repr(again) == repr(client) == f"{of_class.__name__}(base_url='{client.base_url}')"
-    assert made(again, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+    assert wait_for_result(again, lambda client: client.deals.retrieve("d_1")).id == "d_1"
 
 
 def test_a_timeout_and_headers_pickle(client: Client) -> None:
@@ -221,7 +221,7 @@ def test_subclasses_keep_their_attributes(dealkit_sandbox: Sandbox) -> None:
     assert copy.copy(client).is_closed
 
 
-def test_signals_are_not_taken_for_wrong_values(client: Client, chance: Random) -> None:
+def test_signals_are_not_taken_for_wrong_values(client: Client, seeded_random: Random) -> None:
     """Python checks for signals while it formats a long number."""
 
     class Now(BaseException):
@@ -237,10 +237,10 @@ def test_signals_are_not_taken_for_wrong_values(client: Client, chance: Random) 
         for _ in range(20):
             with pytest.raises(Now):
                 # Inside the block, because the signal may arrive before the next line.
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.01))
+                signal.setitimer(signal.ITIMER_REAL, seeded_random.uniform(0.0005, 0.01))
                 for _ in range(100_000):
                     client.agents.create(
-                        **untyped({**ADA, "email": "no", "profile": {"client_metadata": {"n": [7**4000] * 100}}})
+                        **as_any({**ADA, "email": "no", "profile": {"client_metadata": {"n": [7**4000] * 100}}})
                     )
     finally:
         gc.enable()
@@ -250,7 +250,7 @@ def test_signals_are_not_taken_for_wrong_values(client: Client, chance: Random) 
 
 # Python 3.14 reserves the last half of 64 KiB for itself and calls nothing once it gets there.
 @pytest.mark.parametrize("stack", [*([64] if sys.version_info < (3, 14) else []), 128, 256])
-def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox, nowhere: str) -> None:
+def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox, refusing_address: str) -> None:
     """As threads have on Alpine. Deep nesting needs more stack in a build for tests than in one for users."""
     code = """
 import sys, threading
@@ -269,7 +269,7 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 """
-    assert ended(python(code, str(stack), nowhere, url=dealkit_sandbox.url)) == "done\n"
+    assert wait_for_success(start_python(code, str(stack), refusing_address, url=dealkit_sandbox.url)) == "done\n"
 
 
 def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,4 +302,4 @@ def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="rate_limit"):
         Client.shared(rate_limit=-1)
     with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'rate'"):
-        Client.shared(**untyped({"rate": 1}))
+        Client.shared(**as_any({"rate": 1}))

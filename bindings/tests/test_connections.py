@@ -8,8 +8,8 @@ import sys
 import threading
 
 import pytest
-from conftest import run
-from processes import Peer, ended, go_on, next_line, python, until
+from conftest import run_async
+from processes import Peer, read_next_line, resume_script, start_python, wait_for_success, wait_until
 
 from dealkit import AsyncClient, Client
 from dealkit.testing import Sandbox
@@ -70,10 +70,10 @@ def test_connections_of_an_async_client_are_closed_at_once() -> None:
             await asyncio.gather(*(client.deals.retrieve("d_1") for _ in range(16)))
             assert established(sandbox.url) > 0
         # A background thread closes them.
-        await asyncio.to_thread(until, lambda: established(sandbox.url) == 0)
+        await asyncio.to_thread(wait_until, lambda: established(sandbox.url) == 0)
 
     with Sandbox() as sandbox:
-        run(main(sandbox))
+        run_async(main(sandbox))
 
 
 def test_ctrl_c_leaves_no_connection_and_no_descriptor_behind() -> None:
@@ -92,11 +92,11 @@ counts = [interrupted() for _ in range(5)]
 assert counts[-1] <= counts[1], counts
 """
     with Peer() as tarpit:
-        process = python(code, url=tarpit.url, waits=True)
+        process = start_python(code, url=tarpit.url, waits=True)
         for done in range(5):
             tarpit.wait_for_requests(done + 1)
             process.send_signal(signal.SIGINT)
-            assert next_line(process) == "interrupted\n"
+            assert read_next_line(process) == "interrupted\n"
             tarpit.wait_for_ends(done + 1)
-            go_on(process)
-        ended(process)
+            resume_script(process)
+        wait_for_success(process)

@@ -15,8 +15,19 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from conftest import BOTH, answer, made, of, row, rows, run, seeded, time_out, untyped
-from processes import HANGS, ended, next_line, python, until
+from conftest import (
+    BOTH_CLIENTS,
+    as_any,
+    http_response,
+    make_client,
+    make_row,
+    make_rows,
+    run_async,
+    seed_script,
+    time_out_when,
+    wait_for_result,
+)
+from processes import HANG_SECONDS, read_next_line, start_python, wait_for_success, wait_until
 
 from dealkit import (
     OMITTED,
@@ -37,27 +48,27 @@ from dealkit import (
 )
 from dealkit.testing import Sandbox
 
-PERSON = row(0)["first_name"]
+PERSON = make_row(0)["first_name"]
 
 
 def created(sandbox: Sandbox) -> list[str]:
     return [agent.email for agent in sandbox.agents]
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("concurrency", [1, 8, 100])
 @pytest.mark.parametrize("ordered", [True, False])
 def test_every_row_comes_once(of_class: Any, concurrency: int, ordered: bool, sandbox: Sandbox) -> None:
-    client, options = of(sandbox, of_class), {"concurrency": concurrency, "ordered": ordered}
-    creations = made(client, lambda client: client.agents.create_many(rows(50), **options))
+    client, options = make_client(sandbox, of_class), {"concurrency": concurrency, "ordered": ordered}
+    creations = wait_for_result(client, lambda client: client.agents.create_many(make_rows(50), **options))
     indexes = [creation.index for creation in creations]
     assert (indexes if ordered else sorted(indexes)) == list(range(50))
     for creation in creations:
         assert creation.agent is not None and creation.error is None
         assert creation.agent.email == f"row{creation.index}@example.com"
         assert (creation.agent_id, creation.outcome) == (creation.agent.id, "succeeded")
-    assert sorted(created(sandbox)) == sorted(params["email"] for params in rows(50))
-    assert made(client, lambda client: client.agents.create_many([])) == []
+    assert sorted(created(sandbox)) == sorted(params["email"] for params in make_rows(50))
+    assert wait_for_result(client, lambda client: client.agents.create_many([])) == []
 
 
 def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
@@ -66,10 +77,10 @@ def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
 
     class Lazy(Mapping[str, Any]):
         def __getitem__(self, name: str) -> Any:
-            return untyped({**row(2)})[name]
+            return as_any({**make_row(2)})[name]
 
         def __iter__(self) -> Iterator[str]:
-            return iter(row(2))
+            return iter(make_row(2))
 
         def __len__(self) -> int:
             return 4
@@ -80,16 +91,21 @@ def test_rows_of_every_kind(client: Client, sandbox: Sandbox) -> None:
     (from_database,) = database.execute(select, ("+15550100",))
     database.close()
     given: Any = [
-        Row(row(0)),
-        {**row(1), "date_of_birth": date(1815, 12, 10), "phone": OMITTED, "image_url": None, "role": "ADMIN"},
+        Row(make_row(0)),
+        {**make_row(1), "date_of_birth": date(1815, 12, 10), "phone": OMITTED, "image_url": None, "role": "ADMIN"},
         Lazy(),
         {**dict(from_database), "profile": {}},
-        {**row(4), "profile": Row(user_id="u")},
+        {**make_row(4), "profile": Row(user_id="u")},
     ]
     creations = list(client.agents.create_many(iter(given)))
     assert [creation.outcome for creation in creations] == ["succeeded"] * 5
     sent = {agent.email: agent.sent for agent in sandbox.agents}
-    assert sent["row1@example.com"] == {**row(1), "date_of_birth": "1815-12-10", "image_url": None, "role": "ADMIN"}
+    assert sent["row1@example.com"] == {
+        **make_row(1),
+        "date_of_birth": "1815-12-10",
+        "image_url": None,
+        "role": "ADMIN",
+    }
     assert sent["row4@example.com"]["profile"] == {"userId": "u"}
     assert sent["row3@example.com"]["phone"] == "+15550100"
 
@@ -103,53 +119,57 @@ class Broken(dict[str, Any]):
 
 WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "no mapping": (5, [("", "wrong_type")], "the body: must be a mapping, not int"),
-    "a field that is wrong": ({**row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
-    "null": ({**row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
+    "a field that is wrong": ({**make_row(0), "email": PERSON}, [("/email", "invalid_email")], "bare e-mail"),
+    "null": ({**make_row(0), "phone": None}, [("/phone", "null_not_allowed")], "phone"),
     "not a number": (
-        {**row(0), "phone": float("nan")},
+        {**make_row(0), "phone": float("nan")},
         [("/phone", "wrong_type")],
         "/phone: must be a string, got float (",
     ),
     "a number that is none, among metadata": (
-        {**row(0), "profile": {"client_metadata": {"a": float("nan")}}},
+        {**make_row(0), "profile": {"client_metadata": {"a": float("nan")}}},
         [("/profile/clientMetadata/a", "wrong_type")],
         "must be a finite number",
     ),
     "a date among metadata": (
-        {**row(0), "profile": {"client_metadata": {"a": date(1990, 2, 8)}}},
+        {**make_row(0), "profile": {"client_metadata": {"a": date(1990, 2, 8)}}},
         [("/profile/clientMetadata/a", "wrong_type")],
         "got date; write it as text with isoformat()",
     ),
     "metadata that is no mapping": (
-        {**row(0), "profile": {"client_metadata": {5}}},
+        {**make_row(0), "profile": {"client_metadata": {5}}},
         [("/profile/clientMetadata", "wrong_type")],
         "/profile/clientMetadata: must be an object, got set (",
     ),
     "a text that is none": (
-        {**row(0), "profile": {"onboarding_complete": 1j}},
+        {**make_row(0), "profile": {"onboarding_complete": 1j}},
         [("/profile/onboardingComplete", "wrong_type")],
         "must be a boolean, got complex (",
     ),
     "unknown fields, and a wrong one": (
-        {**row(0), "emial": 1, PERSON: 2, "last_name": ""},
+        {**make_row(0), "emial": 1, PERSON: 2, "last_name": ""},
         [("/last_name", "too_short"), (f"/{PERSON}", "unknown_field"), ("/emial", "unknown_field")],
         '/*: is not a documented field; did you mean "email"? (unknown_field)',
     ),
-    "a name that is no str": ({**row(0), 5: 1}, [("", "wrong_type")], "must have names that are Unicode text, got int"),
+    "a name that is no str": (
+        {**make_row(0), 5: 1},
+        [("", "wrong_type")],
+        "must have names that are Unicode text, got int",
+    ),
     "a field that is named twice": (
-        {**row(0), "profile": {"userId": "a", "user_id": "b"}},
+        {**make_row(0), "profile": {"userId": "a", "user_id": "b"}},
         [("", "wrong_type")],
         "profile names one field twice: user_id is userId",
     ),
     "a datetime": (
-        {**row(0), "date_of_birth": datetime(1990, 2, 8)},
+        {**make_row(0), "date_of_birth": datetime(1990, 2, 8)},
         [("/date_of_birth", "wrong_type")],
         "/date_of_birth: must be a date or a string, got datetime; pass its .date() (",
     ),
-    "what has no place in JSON": ({**row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
-    "one that raises": (Broken(row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
+    "what has no place in JSON": ({**make_row(0), "profile": {"tier": {1}}}, [("/profile/tier", "wrong_type")], "set"),
+    "one that raises": (Broken(make_row(0)), [("", "wrong_type")], "the body: cannot be read: LookupError"),
     "one with a profile that raises": (
-        {**row(0), "profile": Broken(tier=PERSON)},
+        {**make_row(0), "profile": Broken(tier=PERSON)},
         [("", "wrong_type")],
         "cannot be read: LookupError",
     ),
@@ -159,7 +179,7 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, wrong: Any) -> None:
     given, violations, text = wrong
-    mixed: Any = [row(0), given, row(2)]
+    mixed: Any = [make_row(0), given, make_row(2)]
     for ordered in (True, False):
         creations = list(client.agents.create_many(mixed, on_error="return", ordered=ordered))
         creations.sort(key=lambda creation: creation.index)
@@ -181,7 +201,7 @@ def test_a_row_that_is_wrong_is_its_own_error(client: Client, sandbox: Sandbox, 
 
 
 def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sandbox) -> None:
-    given: Any = [row(0), {}, *rows(100)]
+    given: Any = [make_row(0), {}, *make_rows(100)]
     creations = client.agents.create_many(given, concurrency=4)
     assert next(creations).index == 0
     with pytest.raises(ValidationError) as caught:
@@ -199,7 +219,7 @@ def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sa
         list(creations)
     left = creations.cancel()
     assert [creation.index for creation in left] == list(range(2, 2 + len(left)))
-    until(lambda: len(sandbox.requests) == len(created(sandbox)))
+    wait_until(lambda: len(sandbox.requests) == len(created(sandbox)))
     certain = [creation for creation in left if creation.outcome == "succeeded"]
     assert 1 + len(certain) <= len(created(sandbox)) <= 1 + len(left)
 
@@ -207,7 +227,7 @@ def test_an_error_ends_the_sending_and_loses_nothing(client: Client, sandbox: Sa
 @pytest.mark.parametrize("concurrency", [1, 8, 64])
 def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: int) -> None:
     def broken() -> Iterator[CreateAgentParams]:
-        yield from rows(5)
+        yield from make_rows(5)
         raise LookupError("mine")
 
     creations = client.agents.create_many(broken(), concurrency=concurrency)
@@ -229,7 +249,7 @@ def test_a_generator_that_raises(client: Client, sandbox: Sandbox, concurrency: 
 
 
 def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
-    creations = client.agents.create_many((row(n) for n in itertools.count()), concurrency=4)
+    creations = client.agents.create_many((make_row(n) for n in itertools.count()), concurrency=4)
     came = []
     for creation in creations:
         came.append(creation.index)
@@ -240,18 +260,22 @@ def test_stop_takes_no_further_row(client: Client, sandbox: Sandbox) -> None:
     assert creations.cancel() == []
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("refusal", [AuthenticationError, PermissionDeniedError])
 def test_a_401_or_403_stops_it(of_class: Any, refusal: Any, sandbox: Sandbox) -> None:
     status = 401 if refusal is AuthenticationError else 403
     sandbox.fail_next(status=status, times=None)
-    many = map(row, range(2_000))
-    creations = made(
-        of(sandbox, of_class), lambda client: client.agents.create_many(many, concurrency=8, on_error="return")
+    many = map(make_row, range(2_000))
+    creations = wait_for_result(
+        make_client(sandbox, of_class), lambda client: client.agents.create_many(many, concurrency=8, on_error="return")
     )
     # Every row that was taken comes back, and the first that was not sent says why.
     taken = len(creations)
-    assert [creation.index for creation in creations] == list(range(taken)) and taken <= 24 and next(many) == row(taken)
+    assert (
+        [creation.index for creation in creations] == list(range(taken))
+        and taken <= 24
+        and next(many) == make_row(taken)
+    )
     kinds = [type(creation.error) for creation in creations]
     sent = kinds.index(StoppedError)
     assert {*kinds[:sent]} == {refusal} and {*kinds[sent:]} == {StoppedError} and sandbox.agents == []
@@ -264,7 +288,7 @@ def test_a_callable_that_raises(client: Client) -> None:
     def broken(done: int, total: int | None) -> None:
         raise LookupError("mine")
 
-    creations = client.agents.create_many(rows(3), progress=broken, concurrency=1)
+    creations = client.agents.create_many(make_rows(3), progress=broken, concurrency=1)
     with pytest.raises(LookupError):
         next(creations)
     # The row that the callable was told of is not lost.
@@ -283,7 +307,7 @@ def test_an_iterator_of_rows_that_takes_creations_itself(client: Client, sandbox
             if self.given == 60:
                 raise StopIteration
             self.given += 1
-            given = row(self.given - 1)
+            given = make_row(self.given - 1)
             if self.given in (6, 20):
                 taken.append(next(creations).index)
             if self.given == 60:
@@ -312,7 +336,7 @@ def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> 
         __iter__ = keys
 
     taken: list[int] = []
-    given: Any = [Own(row(n)) if n % 5 == 1 else row(n) for n in range(40)]
+    given: Any = [Own(make_row(n)) if n % 5 == 1 else make_row(n) for n in range(40)]
     creations = client.agents.create_many(given, concurrency=24)
     taken += [creation.index for creation in creations]
     assert sorted(taken) == list(range(40))
@@ -320,14 +344,14 @@ def test_a_row_that_takes_creations_itself(client: Client, sandbox: Sandbox) -> 
 
 
 def test_whole_responses(client: Client, peer: Any) -> None:
-    for creation in client.with_raw_response.agents.create_many(rows(3)):
+    for creation in client.with_raw_response.agents.create_many(make_rows(3)):
         assert isinstance(creation.agent, RawResponse) and creation.agent.status_code == 201
         assert creation.agent.parse().email == f"row{creation.index}@example.com"
         assert (creation.agent_id, creation.outcome) == (None, "succeeded")
-    with Client(base_url=peer(answer(200, "{}")).url, service_key="k") as other:
-        (creation,) = other.with_raw_response.agents.create_many(rows(1))
+    with Client(base_url=peer(http_response(200, "{}")).url, service_key="k") as other:
+        (creation,) = other.with_raw_response.agents.create_many(make_rows(1))
         assert creation.agent is not None and creation.agent.body == b"{}"
-        (unread,) = other.agents.create_many(rows(1), on_error="return")
+        (unread,) = other.agents.create_many(make_rows(1), on_error="return")
         assert isinstance(unread.error, DecodeError) and unread.outcome == "succeeded"
 
 
@@ -335,18 +359,18 @@ def test_a_task_that_is_cancelled_leaves_its_rows_to_cancel(sandbox: Sandbox) ->
     sandbox.fail_next(hold=True, times=2)
 
     async def main() -> None:
-        async with of(sandbox, AsyncClient, timeout=Timeout(attempt=3600, total=3600)) as client:
-            creations = client.agents.create_many(rows(2), concurrency=2)
-            await time_out(anext(creations), lambda: sandbox.wait_for(count=2, held=True, timeout=HANGS))
+        async with make_client(sandbox, AsyncClient, timeout=Timeout(attempt=3600, total=3600)) as client:
+            creations = client.agents.create_many(make_rows(2), concurrency=2)
+            await time_out_when(anext(creations), lambda: sandbox.wait_for(count=2, held=True, timeout=HANG_SECONDS))
             left = await creations.cancel()
             assert [(creation.index, creation.outcome) for creation in left] == [(0, "unknown"), (1, "unknown")]
             assert [creation async for creation in creations] == []
 
-    run(main())
+    run_async(main())
 
 
 def test_a_creation_is_a_value(client: Client) -> None:
-    (creation,) = client.agents.create_many(rows(1))
+    (creation,) = client.agents.create_many(make_rows(1))
     assert creation == copy.copy(creation) == pickle.loads(pickle.dumps(creation))
     assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
     assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, outcome='succeeded')"
@@ -393,16 +417,16 @@ print(json.dumps(came), flush=True)
 
 
 @pytest.mark.parametrize("arguments", [("8", "ordered"), ("64", "as completed")])
-def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], chance: random.Random) -> None:
+def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], seeded_random: random.Random) -> None:
     for _ in range(2):
         # What was given up may arrive late, at a sandbox that no other job uses.
         with Sandbox() as sandbox:
             sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
-            process = python(JOB + ASYNC, *arguments, url=sandbox.url)
-            assert next_line(process) == "ready\n"
-            time.sleep(chance.uniform(0, 0.4))
+            process = start_python(JOB + ASYNC, *arguments, url=sandbox.url)
+            assert read_next_line(process) == "ready\n"
+            time.sleep(seeded_random.uniform(0, 0.4))
             process.send_signal(signal.SIGINT)
-            judge(sandbox, json.loads(ended(process)))
+            judge(sandbox, json.loads(wait_for_success(process)))
 
 
 def judge(sandbox: Sandbox, came: list[Any]) -> None:
@@ -484,11 +508,11 @@ print(json.dumps([interrupted, came]), flush=True)
 
 @pytest.mark.parametrize("arguments", [("1", "ordered"), ("8", "ordered"), ("64", "as completed")])
 def test_handlers_that_raise_anywhere_lose_no_row(
-    sandbox: Sandbox, arguments: tuple[str, str], chance: random.Random
+    sandbox: Sandbox, arguments: tuple[str, str], seeded_random: random.Random
 ) -> None:
     sandbox.fail_next(delay=0.005, times=None, probability=0.3, seed=1)
-    process = python(seeded(chance) + JOB + STORM, *arguments, url=sandbox.url)
-    interrupted, came = json.loads(ended(process))
+    process = start_python(seed_script(seeded_random) + JOB + STORM, *arguments, url=sandbox.url)
+    interrupted, came = json.loads(wait_for_success(process))
     assert interrupted > 5 and len(came) == 300
     judge(sandbox, came)
 
@@ -517,5 +541,5 @@ for creation in creations.cancel():
     came.append([creation.index, creation.outcome, creation.agent_id])
 print(json.dumps(came), flush=True)
 """
-    came = json.loads(ended(python(JOB + code, url=sandbox.url)))
+    came = json.loads(wait_for_success(start_python(JOB + code, url=sandbox.url)))
     assert sorted(index for index, *_ in came) == list(range(8))

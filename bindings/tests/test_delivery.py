@@ -9,8 +9,8 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from conftest import seeded
-from processes import ended, python
+from conftest import seed_script
+from processes import start_python, wait_for_success
 
 from dealkit import AsyncClient, Deal
 from dealkit._calls import event_loop
@@ -45,9 +45,9 @@ asyncio.run(main())
 """
 
 
-def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox, chance: Random) -> None:
-    script = seeded(chance) + SIGNALS
-    ended(python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
+def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
+    script = seed_script(seeded_random) + SIGNALS
+    wait_for_success(start_python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
 
 
 def test_delivery_goes_on_after_any_of_its_steps_fails(async_client: AsyncClient) -> None:

@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 import pytest
-from conftest import ADA, answer
+from conftest import ADA, http_response
 
 from dealkit import Client, Deal, RawJson
 
@@ -32,7 +32,7 @@ def depth_of(value: Any) -> int:
 def test_a_created_agent_is_not_lost_to_deep_metadata(depth: int, peer: Any) -> None:
     profile = f'{{"client_metadata": {{"deep": {nested(depth)}, "n": 1.10}}}}'
     body = f'{{"id": "a_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {profile}, "role_assignments": []}}'
-    with Client(base_url=peer(answer(201, body)).url, service_key="k") as client:
+    with Client(base_url=peer(http_response(201, body)).url, service_key="k") as client:
         agent = client.agents.create(**ADA)
         raw = client.with_raw_response.agents.create(**ADA).json()
     assert agent.id == "a_1"

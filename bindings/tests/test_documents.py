@@ -9,19 +9,19 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from conftest import agree, answer
-from documents import COMPONENTS, documents
+from conftest import http_response, readers_agree
+from documents import COMPONENTS, document_texts
 from hypothesis import given, settings
 
 from dealkit import Agent, APIStatusError, Client, Deal
 
-# How many documents of each schema; `make soak` asks for more.
+# The number of documents of each schema; `make soak` sets more.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
 many = settings(max_examples=COUNT)
 
 
-def parsed(name: str, document: str) -> Any:
-    """A document, which another validator confirms to be valid."""
+def parse_valid(name: str, document: str) -> Any:
+    """Parses a document, and asserts with another validator that it conforms to the schema."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": COMPONENTS}
     found = json.loads(document, parse_float=Decimal)
     jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(found)
@@ -31,26 +31,26 @@ def parsed(name: str, document: str) -> Any:
 @pytest.mark.parametrize("model", [Deal, Agent], ids=lambda model: model.__name__)
 def test_both_readers_read_every_document(model: type[Deal] | type[Agent]) -> None:
     @many
-    @given(documents(model.__name__))
+    @given(document_texts(model.__name__))
     def check(document: str) -> None:
-        parsed(model.__name__, document)
-        assert agree(model, document.encode())
+        parse_valid(model.__name__, document)
+        assert readers_agree(model, document.encode())
 
     check()
 
 
 def test_clients_read_every_problem(peer: Any) -> None:
     sent: list[str] = []
-    server = peer(lambda _: answer(422, sent[-1], {"Content-Type": "application/problem+json"}))
+    server = peer(lambda _: http_response(422, sent[-1], {"Content-Type": "application/problem+json"}))
     with Client(base_url=server.url, service_key="k", max_retries=0) as client:
 
         @many
-        @given(documents("Problem"))
+        @given(document_texts("Problem"))
         def check(document: str) -> None:
             sent.append(document)
             with pytest.raises(APIStatusError) as caught:
                 client.deals.retrieve("d_1")
-            problem, expected = caught.value.problem, parsed("Problem", document)
+            problem, expected = caught.value.problem, parse_valid("Problem", document)
             assert problem is not None
             for name in ("type", "title", "status", "detail", "request_id"):
                 assert getattr(problem, name) == expected[name]

@@ -23,15 +23,15 @@ from dealkit.testing import Sandbox
 def cases() -> Iterator[dict[str, list[Callable[[], object]]]]:
     with Sandbox() as sandbox, Peer() as tarpit:
         yield {
-            **entries.of_models(),
-            **entries.of_values(),
-            **entries.of_calls(sandbox),
-            **entries.of_slow_calls(tarpit.url),
+            **entries.model_calls(),
+            **entries.value_calls(),
+            **entries.sandbox_calls(sandbox),
+            **entries.unanswered_calls(tarpit.url),
         }
 
 
 def test_no_entry_is_missing(cases: dict[str, list[Callable[[], object]]]) -> None:
-    assert cases.keys() | entries.APART == entries.names()
+    assert cases.keys() | entries.CALLED_SEPARATELY == entries.entry_names()
 
 
 def test_no_entry_runs_bytecode(cases: dict[str, list[Callable[[], object]]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import BOTH, answer, made, of
+from conftest import BOTH_CLIENTS, http_response, make_client, wait_for_result
 
 import dealkit
 from dealkit import (
@@ -112,7 +112,7 @@ def test_the_kind_of_errors_that_are_not_of_a_response(client: Client) -> None:
 def test_a_class_for_each_status(status: int, peer: Any) -> None:
     body = '{"title": "Oh", "detail": "no", "request_id": "r-2", "errors": [{"pointer": "/a", "code": "x", "detail": "y"}], "n": 1.10}'
     headers = {"X-Request-Id": "r-1", "Retry-After": "7", "Location": "https://other.example.com/secret"}
-    server = peer(answer(status, body, headers))
+    server = peer(http_response(status, body, headers))
     with Client(base_url=server.url, service_key="sk-secret", max_retries=0) as client:
         with pytest.raises(DealkitError) as caught:
             client.deals.retrieve("d_secret")
@@ -138,7 +138,7 @@ def test_a_class_for_each_status(status: int, peer: Any) -> None:
 
 def test_an_answer_that_cannot_be_read(peer: Any) -> None:
     body = b'{"id": "d_1", "expiry_date": "soon"}'
-    server = peer(answer(200, body, {"X-Request-Id": "r-1"}))
+    server = peer(http_response(200, body, {"X-Request-Id": "r-1"}))
     with Client(base_url=server.url, service_key="k") as client:
         with pytest.raises(DecodeError) as caught:
             client.deals.retrieve("d_1")
@@ -155,15 +155,15 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
         assert client.with_raw_response.deals.retrieve("d_1").json()["expiry_date"] == "soon"
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("body", ['{"id": 5}', "{}"])
 def test_an_error_knows_what_was_asked_for(body: str, of_class: Any, dealkit_sandbox: Sandbox, peer: Any) -> None:
-    client = of(dealkit_sandbox, of_class)
-    unreadable = of_class(base_url=peer(answer(200, body)).url, service_key="k")
+    client = make_client(dealkit_sandbox, of_class)
+    unreadable = of_class(base_url=peer(http_response(200, body)).url, service_key="k")
 
     def failure(client: Any, call: Callable[[Any], Any]) -> DealkitError:
         with pytest.raises(DealkitError) as caught:
-            made(client, call)
+            wait_for_result(client, call)
         return caught.value
 
     for of_which, id in ((client, "no-such-deal"), (client, ".."), (unreadable, "d_secret")):

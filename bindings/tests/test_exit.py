@@ -13,8 +13,8 @@ from random import Random
 
 import entries
 import pytest
-from conftest import seeded
-from processes import Peer, ended, python
+from conftest import seed_script
+from processes import Peer, start_python, wait_for_success
 
 from dealkit.testing import Sandbox
 
@@ -43,7 +43,7 @@ sys.path.insert(0, sys.argv[1])
 import entries
 from dealkit.testing import Sandbox
 sandbox = Sandbox()
-cases = {**entries.of_models(), **entries.of_values(), **entries.of_calls(sandbox), **entries.of_slow_calls(sys.argv[2])}
+cases = {**entries.model_calls(), **entries.value_calls(), **entries.sandbox_calls(sandbox), **entries.unanswered_calls(sys.argv[2])}
 names = sys.argv[3].split()
 found = [call for name, calls in cases.items() if name.partition(".")[0] in names for call in calls]
 works = random.sample(found, min(len(found), 6))  # More threads would only wait for each other.
@@ -95,17 +95,29 @@ deal, agent, client = Deal.from_json(entries.DEAL), Agent.from_json(entries.AGEN
 """
 
 # The classes and functions of the module, some of them for each process.
-NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.APART})
+NAMES = sorted({name.partition(".")[0] for name in entries.entry_names() - entries.CALLED_SEPARATELY})
 
 
 @pytest.mark.parametrize("names", [NAMES[at::8] for at in range(8)], ids=lambda names: names[0])
-def test_under_some_entries(names: list[str], chance: Random) -> None:
+def test_under_some_entries(names: list[str], seeded_random: Random) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
-            ended(python(seeded(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")))
+            wait_for_success(
+                start_python(
+                    seed_script(seeded_random) + ENTRIES + END,
+                    TESTS,
+                    tarpit.url,
+                    " ".join(names),
+                    flags=("-W", "error"),
+                )
+            )
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
+def test_under_what_users_do(use: str, dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
     for _ in range(TRIES):
-        ended(python(seeded(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")))
+        wait_for_success(
+            start_python(
+                seed_script(seeded_random) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")
+            )
+        )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import made, run, untyped
+from conftest import as_any, run_async, wait_for_result
 from pydantic import TypeAdapter
 
 from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal
@@ -75,9 +75,9 @@ OF_SETTINGS: dict[str, Any] = {
     "with_options, a new key": lambda url: Client(base_url=url, service_key="k").with_options(service_key=KEY + " "),
     "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
     "unpickling": lambda url: restored_service({"base_url": "ftp://x", "service_key": KEY}, False, False),
-    "a model": lambda url: Agent(**untyped({**PERSONAL, "first_name": 5})),
+    "a model": lambda url: Agent(**as_any({**PERSONAL, "first_name": 5})),
     "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
-    "a dict in a model": lambda url: Agent(**untyped({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),
+    "a dict in a model": lambda url: Agent(**as_any({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),
     "what pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
         Deal.from_json('{"id": "d", "new": {"%s": [%s]}}' % (PERSON, "9" * 5000))
     ),
@@ -115,7 +115,7 @@ OF_CLIENTS: dict[str, Any] = {
 
 
 def closed(client: Any) -> Any:
-    client.__exit__(None, None, None) if isinstance(client, Client) else run(client.aclose())
+    client.__exit__(None, None, None) if isinstance(client, Client) else run_async(client.aclose())
     return client
 
 
@@ -135,10 +135,10 @@ def test_settings_models_and_documents(call: Any, dealkit_sandbox: Sandbox) -> N
 @pytest.mark.parametrize("call", OF_CLIENTS.values(), ids=OF_CLIENTS.keys())
 def test_calls(call: Any, dealkit_sandbox: Sandbox) -> None:
     waiting = Client(base_url=dealkit_sandbox.url, service_key=KEY)
-    check(lambda: made(waiting, call))
+    check(lambda: wait_for_result(waiting, call))
 
 
 @pytest.mark.parametrize("call", AWAITED)
 def test_awaited_calls(call: str, dealkit_sandbox: Sandbox) -> None:
     awaiting = AsyncClient(base_url=dealkit_sandbox.url, service_key=KEY)
-    check(lambda: made(awaiting, OF_CLIENTS[call]))
+    check(lambda: wait_for_result(awaiting, OF_CLIENTS[call]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from processes import ended, python
+from processes import start_python, wait_for_success
 
 from dealkit.testing import Sandbox
 
@@ -25,7 +25,7 @@ def key():
 with Client(service_key=key) as client:
     print(client.deals.retrieve("d_1").id)
 """
-    assert ended(python(PATCHED + script, url=sandbox.url, flags=())) == "d_1\n"
+    assert wait_for_success(start_python(PATCHED + script, url=sandbox.url, flags=())) == "d_1\n"
 
 
 @pytest.mark.parametrize("call", ["client.deals.retrieve('d_1').id", "next(client.deals.retrieve_many(['d_1'])).id"])
@@ -40,4 +40,4 @@ with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.serv
     sandbox.release()
     print(call.get())
 """
-    assert ended(python(PATCHED + script, flags=())) == "d_1\n"
+    assert wait_for_success(start_python(PATCHED + script, flags=())) == "d_1\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, made, run, untyped
-from processes import HANGS, ended, python
+from conftest import ADA, as_any, run_async, wait_for_result
+from processes import HANG_SECONDS, start_python, wait_for_success
 
 from dealkit import (
     AsyncClient,
@@ -42,7 +42,7 @@ def in_async(sandbox: Sandbox, call: Callable[[AsyncClient], Any], **options: An
         async with AsyncClient(base_url=sandbox.url, **options) as client:
             return await call(client)
 
-    return run(main())
+    return run_async(main())
 
 
 def test_a_function_returns_keys_to_every_style_of_call(sandbox: Sandbox) -> None:
@@ -51,8 +51,8 @@ def test_a_function_returns_keys_to_every_style_of_call(sandbox: Sandbox) -> Non
         sandbox.accept_keys("new")
         keys = InTurn("old", "new")
         client = client_class(base_url=sandbox.url, service_key=keys)
-        assert made(client, lambda client: client.agents.create(**ADA)).first_name == "Ada"
-        assert len(made(client, lambda client: client.deals.retrieve_many(["d_1", "d_2"]))) == 2
+        assert wait_for_result(client, lambda client: client.agents.create(**ADA)).first_name == "Ada"
+        assert len(wait_for_result(client, lambda client: client.deals.retrieve_many(["d_1", "d_2"]))) == 2
         assert keys.asked == 2
 
 
@@ -166,7 +166,7 @@ def test_which_key_is_meant(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytes
     ]
     for options, told in wrong:
         with pytest.raises(ConfigError) as caught:
-            Client(base_url=url, **untyped(options))
+            Client(base_url=url, **as_any(options))
         assert told in str(caught.value) and SECRET not in str(caught.value)
     monkeypatch.setenv("DEALKIT_SERVICE_KEY", "k")
     monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", str(path))
@@ -181,7 +181,7 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
     assert patient == pickle.loads(pickle.dumps(patient)) and hash(patient) != hash(Retry()) and patient != Retry()
     client = Client(base_url=sandbox.url, service_key="sandbox-key", retry=patient)
     assert client.max_retries == 4
-    created = untyped(client).agents.create
+    created = as_any(client).agents.create
     cases: list[tuple[dict[str, Any], int]] = [
         ({}, 5),
         ({"max_retries": 1}, 2),
@@ -192,25 +192,25 @@ def test_retry_says_what_is_retried(sandbox: Sandbox) -> None:
         sandbox.fail_next(status=503, times=attempts)
         with pytest.raises(Exception) as caught:
             created(**ADA, **options)
-        assert untyped(caught.value).attempts == attempts, options
+        assert as_any(caught.value).attempts == attempts, options
     assert client.with_options(max_retries=1).max_retries == 1
     assert client.with_options(max_retries=1).with_options(retry=patient).max_retries == 4
     with pytest.raises(TypeError, match="retry must be a Retry, not int"):
-        client.deals.retrieve("d_1", **untyped({"retry": 3}))
+        client.deals.retrieve("d_1", **as_any({"retry": 3}))
     for wrong, told in [
         ({"initial_backoff": -1}, "initial_backoff must be a number of seconds, zero or more"),
         ({"max_backoff": float("nan")}, "max_backoff must be a number of seconds"),
         ({"max_retries": -1}, "max_retries must be a whole number"),
     ]:
         with pytest.raises(ConfigError, match=told):
-            Client(base_url=sandbox.url, service_key="k", retry=Retry(**untyped(wrong)))
+            Client(base_url=sandbox.url, service_key="k", retry=Retry(**as_any(wrong)))
 
 
 def test_a_function_that_hangs_takes_one_thread(sandbox: Sandbox) -> None:
     may_end = threading.Event()
 
     def hang() -> str:
-        may_end.wait(HANGS)
+        may_end.wait(HANG_SECONDS)
         return "sandbox-key"
 
     def asking() -> int:
@@ -250,7 +250,7 @@ async def awaited():
     async with AsyncClient(service_key=lambda: "sandbox-key") as client:
         print((await client.deals.retrieve("d_1")).id)
 """
-    assert ended(python(begin + script, url=sandbox.url)) == "d_1\n"
+    assert wait_for_success(start_python(begin + script, url=sandbox.url)) == "d_1\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
@@ -272,4 +272,4 @@ print(asyncio.run(threads(["http://127.0.0.1:9/a", "http://127.0.0.1:9/b"])))
 for many in (5, 40):
     print(asyncio.run(threads([f"http://127.0.0.{number}:9" for number in range(1, many + 1)])))
 """
-    assert ended(python(script)).split() == ["1", "5", "16"]
+    assert wait_for_success(start_python(script)).split() == ["1", "5", "16"]

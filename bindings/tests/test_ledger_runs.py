@@ -1,4 +1,6 @@
-"""``create_many`` with a ledger: its results, errors, keys and arguments. Rules of ledgers are tested in `sdk/tests/wire/ledger`."""
+"""``create_many`` with a ledger: results, errors, keys and arguments. The rules of ledgers are tested in
+`sdk/tests/wire/ledger`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import email, row, rows
-from ledgers import BOTH, client_of, in_order, told
+from conftest import make_row, make_rows, row_email
+from ledgers import BOTH_CALL_STYLES, create_rows, list_outcomes, make_client_without_retries
 
 from dealkit import (
     AlreadyAttemptedError,
@@ -23,39 +25,39 @@ from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
 
-@BOTH
+@BOTH_CALL_STYLES
 def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
+    client = make_client_without_retries(sandbox)
     sandbox.fail_next(act_then_reset=True)
     sandbox.fail_next(status=422)
-    begun = datetime.now(UTC).replace(microsecond=0)
-    first = run(client, rows=rows(3), ledger=ledger, concurrency=1)
+    started = datetime.now(UTC).replace(microsecond=0)
+    first = run(client, rows=make_rows(3), ledger=ledger, concurrency=1)
     ended = datetime.now(UTC)
-    assert [creation.key for creation in first] == [email(row) for row in rows(3)]
+    assert [creation.key for creation in first] == [row_email(row) for row in make_rows(3)]
 
-    second = run(client, rows=rows(3), ledger=str(ledger))
-    assert told(second) == [("unknown", True), ("rejected", True), ("succeeded", True)]
+    second = run(client, rows=make_rows(3), ledger=str(ledger))
+    assert list_outcomes(second) == [("unknown", True), ("rejected", True), ("succeeded", True)]
     assert [creation.result for creation in second] == ["failed", "failed", "already_created"]
     unknown, rejected, created = second
     assert isinstance(unknown.error, AlreadyAttemptedError) and unknown.error.status_code is None
     assert isinstance(rejected.error, AlreadyAttemptedError) and rejected.error.status_code == 422
     assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
     assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
-    assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
+    assert started <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
 
-    third = run(client, rows=rows(3), ledger=ledger, resend_unknown=True)
-    assert told(third)[0] == ("succeeded", False) and len(sandbox.requests) == 4
+    third = run(client, rows=make_rows(3), ledger=ledger, resend_unknown=True)
+    assert list_outcomes(third)[0] == ("succeeded", False) and len(sandbox.requests) == 4
 
 
-def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
+def test_recorded_rejections_are_raised_and_created_rows_returned(sandbox: Sandbox, ledger: Path) -> None:
+    client = make_client_without_retries(sandbox)
     sandbox.fail_next(status=422, after=1)
-    many = client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1)
+    many = client.agents.create_many(make_rows(3), ledger=ledger, key=row_email, concurrency=1)
     assert next(many).outcome == "succeeded"
     with pytest.raises(UnprocessableEntityError):
         next(many)
     many.close()
-    many = client.agents.create_many(rows(3), ledger=ledger, key=email, concurrency=1)
+    many = client.agents.create_many(make_rows(3), ledger=ledger, key=row_email, concurrency=1)
     assert next(many).from_ledger
     with pytest.raises(AlreadyAttemptedError, match="nothing was sent") as raised:
         next(many)
@@ -63,8 +65,8 @@ def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger
     many.close()
 
 
-def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
-    client = client_of(sandbox)
+def test_a_row_without_a_valid_key_fails_alone(sandbox: Sandbox, ledger: Path) -> None:
+    client = make_client_without_retries(sandbox)
     keys: list[Any] = ["a", KeyError("CANARY"), 7, "", "\ud800", None, "b"]
 
     def key(row: CreateAgentParams) -> str:
@@ -73,7 +75,7 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
             raise found
         return found  # type: ignore[no-any-return]
 
-    given = rows(7)
+    given = make_rows(7)
     given[5]["email"] = "row5"
     creations = [*client.agents.create_many(given, ledger=ledger, key=key, on_error="return")]
     assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 5, "succeeded"]
@@ -83,45 +85,53 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
     assert "key is missing or empty" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
     assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
-    # Errors in the row itself come first.
+    # Errors in the row itself come before errors of the ledger.
     assert isinstance(creations[5].error, ValidationError)
-    (_, twice) = in_order(client, rows=[row(7), row(7)], ledger=ledger)
+    (_, twice) = create_rows(client, rows=[make_row(7), make_row(7)], ledger=ledger)
     assert isinstance(twice.error, DuplicateKeyError)
     assert (twice.error.outcome, twice.error.index, twice.error.first_index) == ("not_sent", 1, 0)
 
 
-def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path) -> None:
-    create_many: Any = client_of(sandbox).agents.create_many
+def test_invalid_ledger_options_are_rejected(sandbox: Sandbox, ledger: Path) -> None:
+    create_many: Any = make_client_without_retries(sandbox).agents.create_many
     cases: list[tuple[dict[str, Any], str]] = [
         ({"ledger": ledger}, "with key="),
-        ({"key": email}, "key needs a ledger"),
+        ({"key": row_email}, "key needs a ledger"),
         ({"resend_unknown": True}, "resend_unknown needs a ledger"),
         ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
-        ({"ledger": 5, "key": email}, "ledger must be the path of a file, not int"),
-        ({"ledger": ledger, "key": email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
-        ({"ledger": ledger, "key": email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
+        ({"ledger": 5, "key": row_email}, "ledger must be the path of a file, not int"),
+        ({"ledger": ledger, "key": row_email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
+        ({"ledger": ledger, "key": row_email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
         ({"wait_in_flight": True}, "wait_in_flight needs a ledger"),
         ({"resolve": print}, "resolve needs a ledger"),
-        ({"ledger": ledger, "key": email, "resolve": "x"}, "resolve must be a function of an UnresolvedRow, not str"),
-        ({"ledger": ledger, "key": email, "resolve": print, "resend_unknown": True}, "exclude each other"),
+        (
+            {"ledger": ledger, "key": row_email, "resolve": "x"},
+            "resolve must be a function of an UnresolvedRow, not str",
+        ),
+        ({"ledger": ledger, "key": row_email, "resolve": print, "resend_unknown": True}, "exclude each other"),
     ]
     for options, text in cases:
         with pytest.raises(TypeError, match=text):
-            create_many(rows(1), **options)
+            create_many(make_rows(1), **options)
     for key in ["emial", "", "E-mail", "profile.\ud800"]:
         with pytest.raises(ValueError, match="key does not name a field of a row"):
-            create_many(rows(1), ledger=ledger, key=key)
+            create_many(make_rows(1), ledger=ledger, key=key)
     assert not ledger.exists()
 
 
-def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
-    given: list[Any] = rows(5)
+def test_a_row_without_its_key_field_fails_alone(sandbox: Sandbox, ledger: Path) -> None:
+    given: list[Any] = make_rows(5)
     given[0]["profile"] = {"external_id": "crm-0"}
     given[1]["profile"] = {"external_id": 7}
     given[2]["profile"] = {"external_id": ""}
     given[3]["profile"] = 5
-    creations = in_order(
-        client_of(sandbox), rows=given, ledger=ledger, key="profile.external_id", validate=False, on_error="return"
+    creations = create_rows(
+        make_client_without_retries(sandbox),
+        rows=given,
+        ledger=ledger,
+        key="profile.external_id",
+        validate=False,
+        on_error="return",
     )
     assert [creation.outcome for creation in creations] == ["succeeded", *["not_sent"] * 4]
     texts = [str(creation.error) for creation in creations]

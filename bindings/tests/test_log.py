@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import ADA, WAYS, answer, run, time_out
-from processes import HANGS, ended, pressing_ctrl_c, python, until
+from conftest import ADA, RETRIEVERS, http_response, run_async, time_out_when
+from processes import HANG_SECONDS, press_ctrl_c_when, start_python, wait_for_success, wait_until
 
 from dealkit import AsyncClient, Client, DealkitError, Timeout, _native
 from dealkit.testing import Sandbox
 
-DEAL = answer(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
+DEAL = http_response(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def in_turn(*answers: bytes) -> Callable[[bytes], bytes]:
 
 def call(way: str, url: str, **options: Any) -> None:
     """Retrieves a deal in one of the ways."""
-    WAYS[way](url, "d_1", 1, service_key="k", **options)
+    RETRIEVERS[way](url, "d_1", 1, service_key="k", **options)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
     begun = time.monotonic()
     call(way, peer(DEAL).url)
@@ -58,10 +58,10 @@ def test_a_record_for_each_call(way: str, peer: Any, log: Any) -> None:
     assert record.filename == "conftest.py"
 
 
-CHANGED = answer(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "metadata": {"CANARY": 1}}))
+CHANGED = http_response(200, json.dumps({"id": "d_1", "contacts": [{"type": 1}] * 30, "metadata": {"CANARY": 1}}))
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if "raw" not in way and "request" not in way])
+@pytest.mark.parametrize("way", [way for way in RETRIEVERS if "raw" not in way and "request" not in way])
 def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> None:
     call(way, peer(CHANGED).url, on_unreadable="skip")
     record, end = log.records
@@ -73,8 +73,8 @@ def test_a_record_of_what_could_not_be_read(way: str, peer: Any, log: Any) -> No
 
 def test_the_result_in_words(peer: Any, log: Any) -> None:
     for served, timeout, text in [
-        (answer(404), None, ": 404 in "),
-        (answer(200, "[]"), None, ": 200 decode in "),
+        (http_response(404), None, ": 404 in "),
+        (http_response(200, "[]"), None, ": 200 decode in "),
         (b"", 0.2, ": timeout in "),
     ]:
         with pytest.raises(DealkitError):
@@ -88,14 +88,14 @@ def test_what_is_cancelled_is_a_record_too(peer: Any, log: Any) -> None:
     server = peer(b"")
 
     async def main(client: AsyncClient) -> None:
-        await time_out(client.deals.retrieve("d_1"), lambda: server.wait_for_requests(1))
+        await time_out_when(client.deals.retrieve("d_1"), lambda: server.wait_for_requests(1))
         async with client.deals.retrieve_many(["d_1"]) as deals:
-            await time_out(anext(deals), lambda: server.wait_for_requests(2))
+            await time_out_when(anext(deals), lambda: server.wait_for_requests(2))
 
     begun = time.monotonic()
-    run(main(AsyncClient(base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600))))
+    run_async(main(AsyncClient(base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600))))
     with Client(base_url=server.url, service_key="k", timeout=Timeout(attempt=3600, total=3600)) as client:
-        with pressing_ctrl_c(lambda: server.wait_for_requests(3)):
+        with press_ctrl_c_when(lambda: server.wait_for_requests(3)):
             client.deals.retrieve("d_1")
     took = time.monotonic() - begun
     assert [told(record) for record in log.records] == [("INFO", "GET", "/v1/deals/{id}", None)] * 3
@@ -111,7 +111,7 @@ def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
     with Client(base_url=server.url, service_key="k", rate_limit=0.001, timeout=10_000) as client:
         creations = client.agents.create_many(rows, on_error="return", concurrency=3, ordered=False)
         assert next(creations).index == 1
-        until(lambda: len(server.requests) > 0)
+        wait_until(lambda: len(server.requests) > 0)
         left = creations.cancel()
         assert sorted(creation.outcome for creation in left) == ["not_sent", "unknown"]
     assert {told(record)[1:] for record in log.records} == {("POST", "/v1/agents", None)}
@@ -124,9 +124,9 @@ def test_many_creates_are_a_record_each(peer: Any, log: Any) -> None:
 
 def test_a_record_of_a_create_says_whether_the_agent_exists(peer: Any, log: Any) -> None:
     for served, effect in [
-        (answer(503), "the agent may exist"),
-        (answer(201, "[]"), "the agent exists"),
-        (answer(422), None),
+        (http_response(503), "the agent may exist"),
+        (http_response(201, "[]"), "the agent exists"),
+        (http_response(422), None),
     ]:
         with Client(base_url=peer(served).url, service_key="k", max_retries=0) as client:
             for create in (client.agents, client.with_raw_response.agents):
@@ -145,17 +145,17 @@ def test_a_retry_is_logged_while_the_call_is_in_flight(peer: Any, log: Any) -> N
         log.clear()
         release = threading.Event()
 
-        answers = iter([answer(503)])
+        answers = iter([http_response(503)])
 
         def late(request: bytes, answers: Iterator[bytes] = answers, release: threading.Event = release) -> bytes:
             if (first := next(answers, None)) is not None:
                 return first
-            release.wait(HANGS)
+            release.wait(HANG_SECONDS)
             return DEAL
 
         thread = threading.Thread(target=call, args=(way, peer(late).url))
         thread.start()
-        until(lambda: log.records)
+        wait_until(lambda: log.records)
         assert [record.levelname for record in log.records] == ["WARNING"]
         release.set()
         thread.join()
@@ -187,7 +187,7 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
     logger.addFilter(note)
     logger.setLevel(logging.INFO)
     try:
-        run(main())
+        run_async(main())
     finally:
         logger.removeFilter(note)
         logger.setLevel(logging.NOTSET)
@@ -195,13 +195,13 @@ def test_a_record_is_logged_where_the_call_was_made(dealkit_sandbox: Sandbox) ->
     assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
 
 
-def test_no_attribute_is_one_that_every_record_has(nowhere: str) -> None:
+def test_no_attribute_is_one_that_every_record_has(refusing_address: str) -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
-    client: Any = Client(base_url=f"http://{nowhere}", service_key="k", max_retries=1)
+    client: Any = Client(base_url=f"http://{refusing_address}", service_key="k", max_retries=1)
     watch: Any = _native.watch([])
     client._service.engine.send(_native.retrieve_deal("d_1"), None, False, watch)
     fields: list[Any] = []
-    until(lambda: fields.extend(watch.take()) or fields)
+    wait_until(lambda: fields.extend(watch.take()) or fields)
     names = {name.replace(".", "_") for *_, found in fields for name in found} - {"message"}
     assert {"dealkit_wait", "url_template"} <= names and not names & own
 
@@ -214,5 +214,5 @@ from dealkit import Client
 print(Client().deals.retrieve("d_1").id)
 assert not logging.getLogger("dealkit").handlers
 """
-    process = python(code, url=peer(in_turn(answer(503), DEAL)).url)
-    assert ended(process) == "d_1\n"
+    process = start_python(code, url=peer(in_turn(http_response(503), DEAL)).url)
+    assert wait_for_success(process) == "d_1\n"

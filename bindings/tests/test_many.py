@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import BODY, BOTH, answer, made, of, row, run
-from processes import HANGS, until
+from conftest import BOTH_CLIENTS, DEAL_AND_AGENT_BODY, http_response, make_client, make_row, run_async, wait_for_result
+from processes import HANG_SECONDS, wait_until
 
 from dealkit import AsyncClient, Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -36,7 +36,7 @@ RETRIEVE = Bulk(
 )
 CREATE = Bulk(
     lambda client, given, **options: client.agents.create_many(given, **options),
-    row,
+    make_row,
     lambda creation: int(creation.agent.email.removeprefix("row").partition("@")[0]),
     "agent",
 )
@@ -46,7 +46,7 @@ BULK = pytest.mark.parametrize("bulk", [RETRIEVE, CREATE], ids=["retrieve", "cre
 @pytest.fixture(scope="module")
 def many_deals() -> Iterator[Client]:
     """A client of a sandbox with many deals."""
-    with Sandbox(generate=300) as sandbox, of(sandbox) as client:
+    with Sandbox(generate=300) as sandbox, make_client(sandbox) as client:
         yield client
 
 
@@ -56,13 +56,13 @@ def ids(count: int) -> list[str]:
 
 def found(client: Any, given: Iterable[str], **options: Any) -> list[Any]:
     """What many calls of a client of either class come to."""
-    items: list[Any] = made(client, lambda client: client.deals.retrieve_many(given, **options))
+    items: list[Any] = wait_for_result(client, lambda client: client.deals.retrieve_many(given, **options))
     return items
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_in_order(of_class: Any, sandbox: Sandbox) -> None:
-    client, wanted = of(sandbox, of_class), ids(100)
+    client, wanted = make_client(sandbox, of_class), ids(100)
     for given, options in ((wanted, {}), (iter(wanted), {"concurrency": 1}), (tuple(wanted), {"concurrency": 1000})):
         assert [deal.id for deal in found(client, given, **options)] == wanted
     assert sorted(deal.id for deal in found(client, wanted, ordered=False)) == sorted(wanted)
@@ -75,9 +75,11 @@ def test_as_they_arrive(bulk: Bulk, peer: Any) -> None:
 
     def respond(request: bytes) -> bytes:
         if b"g_0 " in request or b"row0@" in request:
-            release.wait(HANGS)
+            release.wait(HANG_SECONDS)
         number = re.findall(rb"(?:g_|row)(\d+)", request)[0].decode()
-        return answer(200, BODY.replace('"d_1"', f'"g_{number}"').replace('"e"', f'"row{number}@example.com"'))
+        return http_response(
+            200, DEAL_AND_AGENT_BODY.replace('"d_1"', f'"g_{number}"').replace('"e"', f'"row{number}@example.com"')
+        )
 
     with Client(base_url=peer(respond).url, service_key="k") as client:
         items = bulk.many(client, map(bulk.given, range(2)), ordered=False)
@@ -97,9 +99,9 @@ def test_an_error_ends_it(client: Client) -> None:
     assert list(deals) == []
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_an_error_in_its_place(of_class: Any, sandbox: Sandbox) -> None:
-    outcomes = found(of(sandbox, of_class), ["d_1", "no", "..", "d_2"], on_error="return")
+    outcomes = found(make_client(sandbox, of_class), ["d_1", "no", "..", "d_2"], on_error="return")
     assert [type(outcome) for outcome in outcomes] == [Deal, NotFoundError, ValidationError, Deal]
     assert [outcome.id for outcome in outcomes] == ["d_1", "no", "..", "d_2"]
     assert "deals/no" not in str(outcomes[1])
@@ -127,16 +129,16 @@ def test_an_endless_generator_is_asked_no_further_than_needed(bulk: Bulk, concur
 
 def test_responses_are_read_while_the_caller_is_busy(peer: Any) -> None:
     # More than the buffers of a connection can hold: the server can write all of it only if the client reads.
-    large = answer(200, '{"id": "large", "status": "' + "x" * 200_000 + '"}' + " " * (1 << 25))
+    large = http_response(200, '{"id": "large", "status": "' + "x" * 200_000 + '"}' + " " * (1 << 25))
     is_busy = threading.Event()
 
     def respond(request: bytes) -> bytes:
         if b"first" in request:
-            return answer(200, BODY)
-        assert is_busy.wait(HANGS)
+            return http_response(200, DEAL_AND_AGENT_BODY)
+        assert is_busy.wait(HANG_SECONDS)
         if b"second" in request:
-            return answer(200, BODY)
-        until(lambda: server.answered == 2)
+            return http_response(200, DEAL_AND_AGENT_BODY)
+        wait_until(lambda: server.answered == 2)
         return large
 
     server = peer(respond)
@@ -144,7 +146,7 @@ def test_responses_are_read_while_the_caller_is_busy(peer: Any) -> None:
         deals = client.deals.retrieve_many(["first", "second", "large"], ordered=False)
         first = next(deals)
         is_busy.set()
-        until(lambda: server.answered == 3)
+        wait_until(lambda: server.answered == 3)
         assert sorted(len(deal.status or "") for deal in (first, *deals)) == [0, 0, 200_000]
 
 
@@ -197,22 +199,22 @@ def test_several_threads_on_one_iterator(bulk: Bulk, ordered: bool, many_deals: 
 
         with ThreadPoolExecutor(4) as pool:
             works = [pool.submit(work) for _ in range(4)]
-            assert sorted(place for one in works for place in one.result(HANGS)) == [*range(60)]
+            assert sorted(place for one in works for place in one.result(HANG_SECONDS)) == [*range(60)]
 
 
 def test_several_tasks_on_one_iterator(sandbox: Sandbox) -> None:
     async def main() -> None:
-        client = of(sandbox, AsyncClient)
+        client = make_client(sandbox, AsyncClient)
         for _ in range(20):
             deals = client.deals.retrieve_many(ids(30), concurrency=4)
 
             async def work(deals: Any = deals) -> int:
                 return len([deal async for deal in deals])
 
-            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), HANGS)
+            counts = await asyncio.wait_for(asyncio.gather(*(work() for _ in range(5))), HANG_SECONDS)
             assert sum(counts) == 30
 
-    run(main())
+    run_async(main())
 
 
 def test_how_far_it_has_come(client: Client) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from processes import ended, python
+from processes import start_python, wait_for_success
 
 from dealkit.testing import Sandbox
 
@@ -104,6 +104,6 @@ print(measure(calls, 40, 10))
 @needs_counts
 @pytest.mark.parametrize("work", [DECODES, CALLS], ids=["50,000 decodes", "5,000 calls"])
 def test_memory_stays_flat(work: str, dealkit_sandbox: Sandbox) -> None:
-    shown = ended(python(MEASURE + work, flags=(), url=dealkit_sandbox.url, env=COUNTED), 600)
+    shown = wait_for_success(start_python(MEASURE + work, flags=(), url=dealkit_sandbox.url, env=COUNTED), 600)
     print(f"grown by {int(shown) >> 10} KiB")
     assert int(shown) < MOST_GROWTH

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import ADA
-from processes import HANGS
+from processes import HANG_SECONDS
 
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
@@ -70,7 +70,7 @@ def test_the_other_forms(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
             assert raw.agent is not None and raw.agent.status_code == 201
             dealkit_sandbox.fail_next(hold=True)
             cancelled = asyncio.create_task(client.agents.create_once(key="cancelled", ledger=path, **ADA))
-            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
+            await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANG_SECONDS)
             with pytest.raises(AlreadyAttemptedError, match="being sent elsewhere right now") as other:
                 await client.agents.create_once(key="cancelled", ledger=path, **ADA)
             assert (other.value.in_flight, other.value.outcome) == (True, "unknown")
@@ -95,7 +95,7 @@ def test_a_detached_call_completes_without_its_caller(
     async def cancelled(key: str, **options: Any) -> None:
         dealkit_sandbox.fail_next(hold=True, **options)
         call = asyncio.create_task(client.agents.create_once(key=key, ledger=path, detached=True, **ADA))
-        await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANGS)
+        await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANG_SECONDS)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

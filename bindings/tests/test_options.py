@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import ADA, BODY, BOTH, answer, made, run
+from conftest import ADA, BOTH_CLIENTS, DEAL_AND_AGENT_BODY, http_response, run_async, wait_for_result
 
 import dealkit
 from dealkit import APITimeoutError, AsyncClient, Client, ClientOptions, Timeout
@@ -26,13 +26,13 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def called(client: Any, call: Callable[[Any, Any], Any], **options: Any) -> Any:
-    return made(client, lambda client: call(client, options))
+    return wait_for_result(client, lambda client: call(client, options))
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
-    server = peer(answer(200, BODY))
+    server = peer(http_response(200, DEAL_AND_AGENT_BODY))
     client = of_class(base_url=server.url, service_key="k", headers={"x-a": "client", "x-b": "client"})
     called(client, call, extra_headers={"x-a": "call", "x-c": "call"}, timeout=50, max_retries=0)
     called(client, call, extra_headers=None, timeout=None, max_retries=None)
@@ -47,9 +47,9 @@ def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
         called(client, call, extra_headers={"x-service-key": "other"})
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
-    server = peer(answer(200, BODY))
+    server = peer(http_response(200, DEAL_AND_AGENT_BODY))
     client = of_class(base_url=server.url, service_key="k", headers={"x-n": "0"})
 
     async def calls() -> None:
@@ -59,7 +59,7 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
             if isinstance(other, AsyncClient):
                 await called
 
-    run(calls())
+    run_async(calls())
     assert len(server.requests) == 50 and len(server.connections) == 1
     assert {f"user-agent: n/{n}".encode() in server.requests[n].lower() for n in range(50)} == {True}
     # Options that concern connections need new connections.
@@ -68,9 +68,9 @@ def test_with_options_shares_the_connections(of_class: Any, peer: Any) -> None:
     assert len(server.connections) == 3
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_a_number_of_seconds_replaces_only_the_total(of_class: Any, peer: Any) -> None:
-    server = peer(answer(200, BODY))
+    server = peer(http_response(200, DEAL_AND_AGENT_BODY))
     client = of_class(base_url=server.url, service_key="k", timeout=Timeout(connect=7, attempt=6, total=50))
 
     async def calls() -> None:
@@ -79,7 +79,7 @@ def test_a_number_of_seconds_replaces_only_the_total(of_class: Any, peer: Any) -
             if of_class is AsyncClient:
                 await called
 
-    run(calls())
+    run_async(calls())
     assert len(server.connections) == 1
     hurried = of_class(base_url=peer(b"").url, service_key="k", timeout=Timeout(attempt=0.05), max_retries=0)
     with pytest.raises(APITimeoutError, match=r"0\.05 s"):
@@ -90,7 +90,7 @@ def test_a_number_of_seconds_replaces_only_the_total(of_class: Any, peer: Any) -
 
 def test_a_long_line_of_clients(peer: Any) -> None:
     """Each made from the previous one, which nobody else holds any more."""
-    server = peer(answer(200, BODY))
+    server = peer(http_response(200, DEAL_AND_AGENT_BODY))
     client = Client(base_url=server.url, service_key="k")
     for n in range(20_000):
         client = client.with_options(max_retries=n)

@@ -1,7 +1,7 @@
-"""What breaks native clients: Ctrl-C, fork, pools, event loops that come and go, interpreter exit.
+"""Native clients with Ctrl-C, fork, process pools, event loops that close, and interpreter exit.
 
-Everything here happens in processes of its own, with every warning an error: a test fails if a process
-writes anything to standard error, exits with a code other than 0, or hangs.
+Each test runs in a process of its own with every warning as an error. A test fails if the process writes to standard
+error, exits with a code other than 0, or hangs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import answer, time_out
-from processes import HANGS, Peer, ended, go_on, next_line, python, until
+from conftest import http_response, time_out_when
+from processes import HANG_SECONDS, Peer, read_next_line, resume_script, start_python, wait_for_success, wait_until
 
 from dealkit import AsyncClient, Client, Timeout
 from dealkit.testing import Sandbox
 
 ROUNDS = 5
 
-# Prints a line whenever a call that would wait for an hour is interrupted, several times over, then makes one that works.
-INTERRUPTED = f"""
+# Several times, prints a line after Ctrl-C interrupts a call that would wait for an hour. Then makes a call that
+# succeeds.
+INTERRUPTED_SCRIPT = f"""
 import asyncio, sys
 from dealkit import AsyncClient, Client, Timeout
 
@@ -36,7 +37,7 @@ for _ in range({ROUNDS}):
 assert Client(base_url=sys.argv[1]).deals.retrieve("d_1").id == "d_1"
 """
 
-WAITS = {
+WAITING_CALLS = {
     "sync": """
 client = Client(timeout=Timeout(attempt=3600, total=3600))
 def wait():
@@ -71,21 +72,21 @@ def wait():
 }
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
-def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
+@pytest.mark.parametrize("wait", WAITING_CALLS.values(), ids=WAITING_CALLS.keys())
+def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
     with Peer() as tarpit:
-        process = python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
+        process = start_python(INTERRUPTED_SCRIPT.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
         for done in range(ROUNDS):
             tarpit.wait_for_requests(done + 1)
-            time.sleep(chance.uniform(0, 0.06))  # Anywhere between two checks for signals.
+            time.sleep(seeded_random.uniform(0, 0.06))  # anywhere between two checks for signals
             process.send_signal(signal.SIGINT)
-            assert next_line(process) == "interrupted\n"
-            tarpit.wait_for_ends(done + 1)  # The request is not left behind.
-        ended(process)
+            assert read_next_line(process) == "interrupted\n"
+            tarpit.wait_for_ends(done + 1)  # the request has been cancelled
+        wait_for_success(process)
 
 
-# The parent's client in four children at the same time, and in the parent, as with gunicorn --preload.
-FORKED = """
+# Uses the parent's client in four children at the same time and in the parent, like gunicorn --preload.
+FORK_SCRIPT = """
 import os, warnings
 from dealkit import AsyncClient, Client, Timeout
 import asyncio
@@ -132,7 +133,7 @@ def end(*children):
         assert os.waitpid(child, 0)[1] == 0
 """
 
-FORKS = {
+FORK_PROGRAMS = {
     "before first use": "end(*[fork(use) for _ in range(4)]); use()",
     "after first use": "use(); c = [fork(use) for _ in range(4)]; use(); end(*c); use()",
     "after sync use alone": "use_sync(); c = [fork(use) for _ in range(4)]; use_sync(); end(*c); use()",
@@ -141,12 +142,12 @@ FORKS = {
 }
 
 
-@pytest.mark.parametrize("story", FORKS.values(), ids=FORKS.keys())
-def test_fork(story: str, dealkit_sandbox: Sandbox) -> None:
-    ended(python(FORKED + story, url=dealkit_sandbox.url))
+@pytest.mark.parametrize("program", FORK_PROGRAMS.values(), ids=FORK_PROGRAMS.keys())
+def test_fork(program: str, dealkit_sandbox: Sandbox) -> None:
+    wait_for_success(start_python(FORK_SCRIPT + program, url=dealkit_sandbox.url))
 
 
-def test_fork_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+def test_fork_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
     code = """
 import sys, threading
 slow = Client(base_url=sys.argv[1], timeout=Timeout(attempt=3600, total=3600))
@@ -167,14 +168,14 @@ end(*[fork(use) for _ in range(4)])
 use()
 """
     with Peer() as tarpit:
-        process = python(FORKED + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
+        process = start_python(FORK_SCRIPT + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
         tarpit.wait_for_requests(3)
-        go_on(process)
-        ended(process)
+        resume_script(process)
+        wait_for_success(process)
 
 
-def test_a_child_that_ends_in_the_ordinary_way(dealkit_sandbox: Sandbox) -> None:
-    """Without os._exit: destructors and atexit handlers run, including those for inherited objects."""
+def test_a_forked_child_that_exits_normally(dealkit_sandbox: Sandbox) -> None:
+    """Without os._exit, destructors and atexit handlers run, including those for inherited objects."""
     code = """
 import sys
 use()
@@ -190,10 +191,10 @@ next(deals)
 assert Client(base_url=sandbox.url).deals.retrieve("d_1").id == "d_1"
 sandbox.close()
 """
-    ended(python(FORKED + code, url=dealkit_sandbox.url))
+    wait_for_success(start_python(FORK_SCRIPT + code, url=dealkit_sandbox.url))
 
 
-POOLS = """
+POOL_SCRIPT = """
 import asyncio, multiprocessing, pickle, sys, warnings
 from concurrent.futures import ProcessPoolExecutor
 from dealkit import *
@@ -268,10 +269,10 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("how", "pool"), [("fork", "Pool"), ("spawn", "ProcessPoolExecutor"), ("forkserver", "ProcessPoolExecutor")]
 )
-def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox, nowhere: str) -> None:
+def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox, refusing_address: str) -> None:
     script = tmp_path / "pools.py"
-    script.write_text(POOLS)
-    assert ended(python(script, how, pool, nowhere, url=dealkit_sandbox.url)) == "done\n"
+    script.write_text(POOL_SCRIPT)
+    assert wait_for_success(start_python(script, how, pool, refusing_address, url=dealkit_sandbox.url)) == "done\n"
 
 
 def test_one_async_client_in_three_event_loops_in_a_row(dealkit_sandbox: Sandbox) -> None:
@@ -289,26 +290,26 @@ assert asyncio.run(main()) == first
 assert asyncio.run(main()) == first
 asyncio.run(client.aclose())
 """
-    ended(python(code, url=dealkit_sandbox.url))
+    wait_for_success(start_python(code, url=dealkit_sandbox.url))
 
 
-def test_wait_for_ends_the_request() -> None:
+def test_asyncio_wait_for_cancels_the_request() -> None:
     async def main(url: str) -> None:
         async with AsyncClient(base_url=url, service_key="k", timeout=Timeout(attempt=3600, total=3600)) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.deals.retrieve("d_1"), 0.01)
-            await time_out(client.deals.retrieve("d_1"), lambda: tarpit.wait_for_requests(1))
+            await time_out_when(client.deals.retrieve("d_1"), lambda: tarpit.wait_for_requests(1))
             await asyncio.to_thread(tarpit.wait_for_ends, 1)
             before = len(tarpit.requests)
             many = client.deals.retrieve_many(["d_1", "d_2"])
-            await time_out(anext(many), lambda: tarpit.wait_for_requests(before + 2))
-            await asyncio.to_thread(lambda: until(lambda: tarpit.ended == len(tarpit.connections)))
+            await time_out_when(anext(many), lambda: tarpit.wait_for_requests(before + 2))
+            await asyncio.to_thread(lambda: wait_until(lambda: tarpit.ended == len(tarpit.connections)))
 
     with Peer() as tarpit:
         asyncio.run(main(tarpit.url))
 
 
-def test_leaving_the_loop_over_many_ends_the_requests() -> None:
+def test_leaving_a_loop_over_many_cancels_the_requests() -> None:
     ids = ["d_1", "d_2", "d_3"]
 
     async def leave(client: AsyncClient) -> None:
@@ -317,12 +318,12 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
             tarpit.wait_for_requests(9)
             break
 
-    found = answer(200, '{"id": "d_1"}')
+    found = http_response(200, '{"id": "d_1"}')
     with Peer(lambda request: found if b" /v1/deals/d_1 " in request else b"") as tarpit:
         with Client(base_url=tarpit.url, service_key="k") as client:
             for deal in client.deals.retrieve_many(ids):
                 assert deal.id == "d_1"
-                tarpit.wait_for_requests(3)  # The others have been sent; otherwise there would be nothing to end.
+                tarpit.wait_for_requests(3)  # the other requests are in flight, so that leaving the loop cancels them
                 break
             tarpit.wait_for_ends(2)
             with client.deals.retrieve_many(ids) as deals:
@@ -333,7 +334,7 @@ def test_leaving_the_loop_over_many_ends_the_requests() -> None:
         tarpit.wait_for_ends(6)
 
 
-def test_a_loop_closed_with_calls_on_their_way(dealkit_sandbox: Sandbox) -> None:
+def test_an_event_loop_closed_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
     code = """
 import asyncio, gc, logging, sys
 from dealkit import AsyncClient, Timeout
@@ -360,16 +361,16 @@ gc.collect()
 assert asyncio.run(client.deals.retrieve("d_1")).id == "d_1"
 """
     with Peer() as tarpit:
-        process = python(code, tarpit.url, url=dealkit_sandbox.url, waits=True)
+        process = start_python(code, tarpit.url, url=dealkit_sandbox.url, waits=True)
         tarpit.wait_for_requests(5)
-        dealkit_sandbox.wait_for(count=3, timeout=HANGS)
-        go_on(process)
-        ended(process)
+        dealkit_sandbox.wait_for(count=3, timeout=HANG_SECONDS)
+        resume_script(process)
+        wait_for_success(process)
         tarpit.wait_for_ends(5)
 
 
-# Each starts calls that would take an hour, waits until the service has one, and reaches the end of the program.
-ENDS = {
+# Programs that start calls of an hour, wait until the service has one, and end.
+ENDING_PROGRAMS = {
     "sync, in a daemon thread": """
 threading.Thread(target=lambda: Client(timeout=Timeout(attempt=3600, total=3600)).deals.retrieve("d_1"), daemon=True).start()
 """,
@@ -415,8 +416,8 @@ threading.Thread(target=lambda: Client(timeout=Timeout(attempt=3600, total=3600)
 }
 
 
-@pytest.mark.parametrize("begin", ENDS.values(), ids=ENDS.keys())
-def test_the_interpreter_ends_with_calls_on_their_way(begin: str) -> None:
+@pytest.mark.parametrize("begin", ENDING_PROGRAMS.values(), ids=ENDING_PROGRAMS.keys())
+def test_the_interpreter_exits_with_calls_in_flight(begin: str) -> None:
     code = f"""
 import asyncio, sys, threading
 from dealkit import AsyncClient, Client, Timeout
@@ -424,15 +425,15 @@ from dealkit import AsyncClient, Client, Timeout
 input()
 """
     with Peer() as tarpit:
-        process = python(code, url=tarpit.url, waits=True)
+        process = start_python(code, url=tarpit.url, waits=True)
         tarpit.wait_for_requests(1)
         # More than one line, because some of the programs wait twice.
-        go_on(process)
-        go_on(process)
-        ended(process)
+        resume_script(process)
+        resume_script(process)
+        wait_for_success(process)
 
 
-SUBINTERPRETER = """
+SUBINTERPRETER_SCRIPT = """
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -463,6 +464,10 @@ if is_destroyed:
 
 @pytest.mark.parametrize("destroyed", [True, False])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_subinterpreter_is_refused_or_works(first: bool, destroyed: bool) -> None:
-    """dealkit lives in one interpreter: another one gets an ImportError, neither a crash nor a hang at the exit."""
-    ended(python(SUBINTERPRETER.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")))
+def test_dealkit_works_in_one_interpreter_only(first: bool, destroyed: bool) -> None:
+    """dealkit works in one interpreter. A second one gets an ImportError, not a crash or a hang at exit."""
+    wait_for_success(
+        start_python(
+            SUBINTERPRETER_SCRIPT.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")
+        )
+    )

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import BOTH, case_bytes, made, of, vectors
-from test_vectors import CREATE
+from conftest import BOTH_CLIENTS, encode_case, load_vectors, make_client, wait_for_result
+from test_vectors import CREATE_CASES
 
 from dealkit import (
     APIStatusError,
@@ -75,11 +75,11 @@ def compare_field(reading: str, kind: str, need: str, read: Any, reference: Any,
 
 def test_deals(sandbox: Sandbox, client: Client, reading: str) -> None:
     found = []
-    for parameters in vectors("deals"):
+    for parameters in load_vectors("deals"):
         case = parameters.values[0]
         if "error" in case["expect"]:
             continue
-        document = case_bytes(case)
+        document = encode_case(case)
         reference = Deal.from_json(document)
         try:
             sandbox.insert_deal(document)
@@ -92,14 +92,14 @@ def test_deals(sandbox: Sandbox, client: Client, reading: str) -> None:
     assert len(found) >= 80
 
 
-VALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 201]
-INVALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 422]
+VALID = [case.values[0] for case in CREATE_CASES if case.values[0]["expect"]["status"] == 201]
+INVALID = [case.values[0] for case in CREATE_CASES if case.values[0]["expect"]["status"] == 422]
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_agents(of_class: Any, sandbox: Sandbox, reading: str) -> None:
-    client = of(sandbox, of_class)
-    agents = [made(client, lambda client, case=case: client.agents.create(**case["json"])) for case in VALID]  # type: ignore[misc]
+    client = make_client(sandbox, of_class)
+    agents = [wait_for_result(client, lambda client, case=case: client.agents.create(**case["json"])) for case in VALID]  # type: ignore[misc]
     for case, agent, reference in zip(VALID, agents, sandbox.agents, strict=True):
         compare(reading, agent, reference.agent, case["name"])
     assert len(agents) >= 30

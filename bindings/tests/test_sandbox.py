@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, BOTH, Authority, made, of
-from processes import HANGS
+from conftest import ADA, BOTH_CLIENTS, CertificateAuthority, make_client, wait_for_result
+from processes import HANG_SECONDS
 
 from dealkit import (
     APIConnectionError,
@@ -59,7 +59,7 @@ def test_deals_of_every_kind() -> None:
         b'{"id": "bytes"}',
         Deal(id="model", sides=[Side(contact_id="c")]),
     ]
-    with Sandbox(deals) as sandbox, of(sandbox) as client:
+    with Sandbox(deals) as sandbox, make_client(sandbox) as client:
         assert client.deals.retrieve("dict").status == "CLOSED"
         assert str(client.deals.retrieve("text").sides[0].side_percentage) == "10.10"
         assert client.with_raw_response.deals.retrieve("text").body == deals[1].encode()
@@ -76,29 +76,31 @@ def test_deals_of_every_kind() -> None:
         assert sandbox.agents == [] and client.deals.retrieve("dict").status == "CLOSED"
         with pytest.raises(NotFoundError):
             client.deals.retrieve("new")
-    with Sandbox([]) as sandbox, of(sandbox) as client, pytest.raises(NotFoundError):
+    with Sandbox([]) as sandbox, make_client(sandbox) as client, pytest.raises(NotFoundError):
         client.deals.retrieve("d_1")
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_clients_that_trust_it(of_class: Any) -> None:
     with Sandbox(tls=True) as sandbox, Sandbox(tls=True) as other:
         assert sandbox.url.startswith("https://127.0.0.1:") and sandbox.ca_file is not None
         make = Sandbox.client if of_class is Client else Sandbox.async_client
         client = make(sandbox, timeout=5)
         assert isinstance(client, of_class) and client.timeout == 5
-        assert made(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
+        assert wait_for_result(client, lambda client: client.deals.retrieve("d_1")).id == "d_1"
         with pytest.raises(APIConnectionError, match="was not signed by the trusted issuer of that name"):
-            made(make(sandbox, ca_file=other.ca_file), lambda client: client.deals.retrieve("d_1"))
+            wait_for_result(make(sandbox, ca_file=other.ca_file), lambda client: client.deals.retrieve("d_1"))
         with pytest.raises(AuthenticationError):
-            made(make(sandbox, service_key="wrong"), lambda client: client.deals.retrieve("d_1"))
+            wait_for_result(make(sandbox, service_key="wrong"), lambda client: client.deals.retrieve("d_1"))
         assert [request.status for request in sandbox.requests] == [200, 401]
         for http2, version in [(None, "HTTP/2"), (False, "HTTP/1.1")]:
-            raw = made(make(sandbox, http2=http2), lambda client: client.with_raw_response.deals.retrieve("d_1"))
+            raw = wait_for_result(
+                make(sandbox, http2=http2), lambda client: client.with_raw_response.deals.retrieve("d_1")
+            )
             assert raw.http_version == version
     with Sandbox() as plain:
         assert plain.ca_file is None
-        assert made(make(plain), lambda client: client.deals.retrieve("d_1")).id == "d_1"
+        assert wait_for_result(make(plain), lambda client: client.deals.retrieve("d_1")).id == "d_1"
 
 
 def test_other_programs_trust_it() -> None:
@@ -113,7 +115,7 @@ def test_other_programs_trust_it() -> None:
 
 
 def test_certificates_in_files(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "authority")
+    authority = CertificateAuthority(tmp_path / "authority")
     certificate, key = authority.pair("127.0.0.1")
     with Sandbox(tls=(certificate, str(key)), tls_client_ca=authority.file) as sandbox:
         assert sandbox.ca_file is None
@@ -157,7 +159,7 @@ def test_closed(any_sandbox: Sandbox) -> None:
 
 def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
     sandbox = any_sandbox
-    with of(sandbox) as client:
+    with make_client(sandbox) as client:
         given: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
         given["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
         agent = client.agents.create(**given)
@@ -175,7 +177,7 @@ def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
 
 def test_requests_are_shown(any_sandbox: Sandbox) -> None:
     sandbox = any_sandbox
-    with of(sandbox) as client:
+    with make_client(sandbox) as client:
         sandbox.insert_deal({"id": "personal"})
         before = datetime.now(UTC)
         agent = client.agents.create(**ADA, extra_headers={"x-request-id": "import-42", "x-tenant": "7"})
@@ -220,9 +222,11 @@ def vars_of(request: Any) -> dict[str, Any]:
 def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
     async def main() -> None:
         sandbox = any_sandbox
-        async with of(sandbox, AsyncClient) as client:
+        async with make_client(sandbox, AsyncClient) as client:
             # Each waits for the other, so neither may block.
-            waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=HANGS))
+            waiting = asyncio.create_task(
+                asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=HANG_SECONDS)
+            )
             for id in ("d_1", "secret", "secret"):
                 with contextlib.suppress(NotFoundError):
                     await client.deals.retrieve(id)
@@ -241,9 +245,9 @@ def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
 
 def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None:
     any_sandbox.fail_next(hold=True, path="/v1/deals/{id}", times=2)
-    with of(any_sandbox) as client, ThreadPoolExecutor(2) as threads:
+    with make_client(any_sandbox) as client, ThreadPoolExecutor(2) as threads:
         calls = [threads.submit(client.deals.retrieve, "d_1") for _ in range(2)]
-        held = any_sandbox.wait_for(held=True, count=2, timeout=HANGS)
+        held = any_sandbox.wait_for(held=True, count=2, timeout=HANG_SECONDS)
         assert [(request.held, request.status, request.fault) for request in held] == [
             (True, None, '{"hold":true}')
         ] * 2
@@ -288,7 +292,7 @@ def test_wrong_faults(fault: Any, error: type[Exception], text: str, any_sandbox
     with pytest.raises(error, match=text):
         any_sandbox.fail_next(**fault)
     assert any_sandbox.faults == []
-    with of(any_sandbox) as client:
+    with make_client(any_sandbox) as client:
         assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
 
 
@@ -301,7 +305,7 @@ def test_pending_faults(any_sandbox: Sandbox) -> None:
         "path": "/v1/deals/{id}",
         "times": 2,
     }
-    with of(sandbox) as client:
+    with make_client(sandbox) as client:
         sandbox.fail_next(**arguments)
         sandbox.fail_next(delay=0.5, method="POST", times=None)
         first, second = sandbox.faults
@@ -333,21 +337,21 @@ def test_the_command(stop: signal.Signals) -> None:
         with Client(base_url=first.split()[-1], service_key="sandbox-key") as client:
             assert client.deals.retrieve("g_1").id == "g_1"
         server.send_signal(stop)
-        assert server.wait(HANGS) == 0
+        assert server.wait(HANG_SECONDS) == 0
         assert "Traceback" not in server.stderr.read()
 
 
 def test_the_command_says_what_is_wrong() -> None:
-    wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=HANGS)
+    wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=HANG_SECONDS)
     assert wrong.returncode == 2 and "--nonsense" in wrong.stderr
     version = subprocess.run(
         [sys.executable, "-m", "dealkit._testing.server_command", "--version"],
         capture_output=True,
         text=True,
-        timeout=HANGS,
+        timeout=HANG_SECONDS,
     )
     assert version.returncode == 0 and version.stdout.startswith("dealkit-server ")
     taken = subprocess.run(
-        [str(COMMAND), "--deals", os.devnull + "/nope"], capture_output=True, text=True, timeout=HANGS
+        [str(COMMAND), "--deals", os.devnull + "/nope"], capture_output=True, text=True, timeout=HANG_SECONDS
     )
     assert taken.returncode == 2 and "Traceback" not in taken.stderr

@@ -14,8 +14,8 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from conftest import exact
-from processes import ended, python
+from conftest import parse_exact
+from processes import start_python, wait_for_success
 
 from dealkit import Client, Deal, NotFoundError, ValidationError
 from dealkit.testing import Sandbox
@@ -62,8 +62,8 @@ def test_threads_read_what_is_theirs() -> None:
             deals = []
             for text in documents:
                 deal = Deal.from_json(text)
-                written = exact(deal.to_json())
-                assert all(written[name] == value for name, value in exact(text).items())
+                written = parse_exact(deal.to_json())
+                assert all(written[name] == value for name, value in parse_exact(text).items())
                 deals.append(deal)
         return deals
 
@@ -76,7 +76,7 @@ def test_threads_read_what_is_theirs() -> None:
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL")
 def test_free_threaded_python_stays_free_threaded() -> None:
     # Importing a module that does not declare that it can do without the GIL would enable it.
-    enabled = ended(python("import dealkit, sys; print(sys._is_gil_enabled())"))
+    enabled = wait_for_success(start_python("import dealkit, sys; print(sys._is_gil_enabled())"))
     assert enabled.strip() == "False"
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import WAYS, answer
+from conftest import RETRIEVERS, http_response
 from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from processes import Peer, ended, python
+from processes import Peer, start_python, wait_for_success
 
 from dealkit import Client
 from dealkit._observe.trace import start
@@ -22,7 +22,7 @@ from dealkit.testing import Sandbox
 KEY = "k-c4n4ry"
 ID = "c4n4ryP3rson"
 ADA: dict[str, Any] = {"email": f"{ID}@example.com", "first_name": ID, "last_name": ID, "profile": {"tier": ID}}
-DEAL = answer(200, json.dumps({"id": ID}), {"x-request-id": "r-1"})
+DEAL = http_response(200, json.dumps({"id": ID}), {"x-request-id": "r-1"})
 
 
 @pytest.fixture
@@ -58,17 +58,17 @@ def ids(span: Any) -> tuple[str, str]:
 
 
 def test_a_span_counts_what_could_not_be_read(peer: Any, exporter: InMemorySpanExporter) -> None:
-    with Client(base_url=peer(answer(200, json.dumps({"id": ID, "status": 1}))).url, service_key=KEY) as client:
+    with Client(base_url=peer(http_response(200, json.dumps({"id": ID, "status": 1}))).url, service_key=KEY) as client:
         client.deals.retrieve(ID, on_unreadable="skip")
     (span,) = exporter.get_finished_spans()
     assert named(span)["dealkit.unreadable"] == 1 and ID not in str(named(span))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     with trace.get_tracer_provider().get_tracer("program").start_as_current_span("outer") as outer:
-        WAYS[way](server.url, ID, 2, service_key=KEY)
+        RETRIEVERS[way](server.url, ID, 2, service_key=KEY)
     *spans, _ = exporter.get_finished_spans()
     template = "/v1/{}/{}" if way.startswith("request") else "/v1/deals/{id}"
     for span in spans:
@@ -95,13 +95,13 @@ def test_a_span_for_each_call(way: str, peer: Any, exporter: InMemorySpanExporte
     assert ID not in text and KEY not in text
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_baggage_is_not_sent_unless_it_is_passed(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     token = context.attach(baggage.set_baggage("customer.email", f"{ID}@example.com"))
     try:
-        WAYS[way](server.url, "d", 1, service_key=KEY)
-        WAYS[way](server.url, "d", 1, extra_headers={"Baggage": "tenant=7"}, service_key=KEY)
+        RETRIEVERS[way](server.url, "d", 1, service_key=KEY)
+        RETRIEVERS[way](server.url, "d", 1, extra_headers={"Baggage": "tenant=7"}, service_key=KEY)
     finally:
         context.detach(token)
     assert [sent(request, "baggage") for request in server.requests] == [None, "tenant=7"]
@@ -112,13 +112,13 @@ def test_baggage_is_not_sent_unless_it_is_passed(way: str, peer: Any, exporter: 
     assert ID.encode() not in b"".join(server.requests)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_suppressed_instrumentation_is_honoured(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
     for key in (context._SUPPRESS_INSTRUMENTATION_KEY, context._SUPPRESS_HTTP_INSTRUMENTATION_KEY):
         token = context.attach(context.set_value(key, True))
         try:
-            WAYS[way](server.url, "d", 1, service_key=KEY)
+            RETRIEVERS[way](server.url, "d", 1, service_key=KEY)
         finally:
             context.detach(token)
     assert [sent(request, "traceparent") for request in server.requests] == [None] * 2
@@ -128,10 +128,10 @@ def test_suppressed_instrumentation_is_honoured(way: str, peer: Any, exporter: I
 OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", RETRIEVERS)
 def test_a_traceparent_of_the_caller_s_wins(way: str, peer: Any, exporter: InMemorySpanExporter) -> None:
     server: Peer = peer(DEAL)
-    WAYS[way](server.url, ID, 2, extra_headers={"TraceParent": OWN}, service_key=KEY)
+    RETRIEVERS[way](server.url, ID, 2, extra_headers={"TraceParent": OWN}, service_key=KEY)
     assert [sent(request, "traceparent") for request in server.requests] == [OWN] * 2
     assert len(exporter.get_finished_spans()) == 2
 
@@ -190,4 +190,4 @@ with Client() as client:
     client.deals.retrieve("d_1")
 print([name for name in sys.modules if "opentelemetry" in name])
 """
-    assert ended(python(code, url=dealkit_sandbox.url)) == "[]\n"
+    assert wait_for_success(start_python(code, url=dealkit_sandbox.url)) == "[]\n"

@@ -11,29 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA, BODY, BOTH, Authority, answer, made
+from conftest import ADA, BOTH_CLIENTS, DEAL_AND_AGENT_BODY, CertificateAuthority, http_response, wait_for_result
 
 from dealkit import (
     APIConnectionError,
     ThrottledError,
 )
 
-FINE = answer(200, BODY)
+FINE = http_response(200, DEAL_AND_AGENT_BODY)
 # A name that nobody can resolve but a proxy.
 HOST = "deals.invalid"
 USER, AUTHORIZATION = "ada:pa%20s:tr33", base64.b64encode(b"ada:pa s:tr33").decode()
 
 
 def retrieve(client: Any) -> Any:
-    return made(client, lambda client: client.deals.retrieve("d_1")).id
+    return wait_for_result(client, lambda client: client.deals.retrieve("d_1")).id
 
 
 def create(client: Any) -> Any:
-    return made(client, lambda client: client.agents.create(**ADA))
+    return wait_for_result(client, lambda client: client.agents.create(**ADA))
 
 
 def many(client: Any) -> Any:
-    return made(client, lambda client: client.deals.retrieve_many(["d_1"]))
+    return wait_for_result(client, lambda client: client.deals.retrieve_many(["d_1"]))
 
 
 def fails(client: Any, told: str) -> APIConnectionError:
@@ -55,17 +55,17 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "authority")
+def authority(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path / "authority")
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Authority:
-    return Authority(tmp_path / "other")
+def other(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path / "other")
 
 
-@BOTH
-def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+@BOTH_CLIENTS
+def test_ca_file(of_class: Any, authority: CertificateAuthority, other: CertificateAuthority, peer: Any) -> None:
     service = peer(FINE, authority.issue())
     for ca_file in (authority.file, str(authority.file), bytes(authority.file)):
         assert retrieve(of_class(base_url=service.url, service_key="k", ca_file=ca_file)) == "d_1"
@@ -78,8 +78,8 @@ def test_ca_file(of_class: Any, authority: Authority, other: Authority, peer: An
     assert len(service.requests) == requests
 
 
-@BOTH
-def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+@BOTH_CLIENTS
+def test_client_cert(of_class: Any, authority: CertificateAuthority, other: CertificateAuthority, peer: Any) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     certificate, key = other.pair()
     # The key that is given is used, not one that the certificate's file happens to contain.
@@ -95,8 +95,10 @@ def test_client_cert(of_class: Any, authority: Authority, other: Authority, peer
         fails(of_class(**settings, client_cert=wrong), told)
 
 
-@BOTH
-def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Authority, peer: Any) -> None:
+@BOTH_CLIENTS
+def test_with_options_and_pickle(
+    of_class: Any, authority: CertificateAuthority, other: CertificateAuthority, peer: Any
+) -> None:
     service = peer(FINE, authority.issue(), clients=other.file)
     client = of_class(base_url=service.url, service_key="k", max_retries=0)
     fails(client, "is not trusted")
@@ -108,10 +110,10 @@ def test_with_options_and_pickle(of_class: Any, authority: Authority, other: Aut
     assert repr(both) == f"{of_class.__name__}(base_url={service.url!r})"
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("is_set", [True, False], ids=["setting", "environment"])
 def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    refusing = peer(answer(407, headers={"Connection": "close"}))
+    refusing = peer(http_response(407, headers={"Connection": "close"}))
     url = refusing.url.replace("://", f"://{USER}@")
     if not is_set:
         monkeypatch.setenv("HTTPS_PROXY", url)
@@ -125,7 +127,7 @@ def test_a_proxy(of_class: Any, is_set: bool, peer: Any, monkeypatch: pytest.Mon
         assert secret.encode() not in pickle.dumps(error)
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_who_shares_a_limit(of_class: Any, peer: Any) -> None:
     service = peer(FINE)
     client = of_class(base_url=service.url, service_key="k", rate_limit=0.001, timeout=60)

@@ -53,14 +53,14 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
     program.chmod(0o755)
     env = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "NO_COLOR": "1"}
     env |= {"DEALKIT_BASE_URL": dealkit_sandbox.url, "DEALKIT_SERVICE_KEY": dealkit_sandbox.service_key}
-    for command, shown in (one for text in SESSIONS for one in session(text)):
+    for command, stdout in (one for text in SESSIONS for one in session(text)):
         if command.startswith("cat "):
-            (tmp_path / command.split()[1]).write_text(shown)
+            (tmp_path / command.split()[1]).write_text(stdout)
         elif not command.startswith("export "):
             output = run(command, tmp_path, env)
             # An ellipsis stands for what is left out.
-            if not re.fullmatch(re.escape(shown).replace("…", ".*"), output, re.DOTALL):
-                assert output == shown, command
+            if not re.fullmatch(re.escape(stdout).replace("…", ".*"), output, re.DOTALL):
+                assert output == stdout, command
 
 
 def test_the_columns_of_a_csv_file_are_on_the_page() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import ADA, of
-from processes import ended, python
+from conftest import ADA, make_client
+from processes import start_python, wait_for_success
 
 from dealkit import ConfigError, NotFoundError, UnprocessableEntityError
 from dealkit.testing import Sandbox
@@ -14,7 +14,7 @@ from dealkit.testing import Sandbox
 
 def test_a_world_ends_with_its_sandbox() -> None:
     with Sandbox(worlds="test-*", max_worlds=1, generate=1) as server:
-        with Sandbox.attach(server.url) as sandbox, of(sandbox) as client:
+        with Sandbox.attach(server.url) as sandbox, make_client(sandbox) as client:
             assert client.deals.retrieve("g_0").id == "g_0"
             client.agents.create(**ADA)
             with pytest.raises(ConfigError, match="--max-worlds"):
@@ -27,13 +27,13 @@ def test_a_world_ends_with_its_sandbox() -> None:
 
 def test_a_world_has_settings_of_its_own() -> None:
     with Sandbox(worlds="test-*") as server:
-        with Sandbox.attach(server.url, reading="ok,sparse", strict=True) as sandbox, of(sandbox) as client:
+        with Sandbox.attach(server.url, reading="ok,sparse", strict=True) as sandbox, make_client(sandbox) as client:
             assert client.with_raw_response.agents.create(**ADA).status_code == 200
             with pytest.raises(UnprocessableEntityError):
                 client.request("POST", "agents", json={**ADA, "phnoe": "1"})
             sandbox.reset()
             assert client.deals.retrieve("d_1").status is None
-        with of(server) as client:
+        with make_client(server) as client:
             assert client.deals.retrieve("d_1").status is not None
             with pytest.raises(ConfigError, match="reading: expected one of"):
                 Sandbox.attach(server.url, reading="odd")
@@ -45,16 +45,18 @@ def test_a_world_has_settings_of_its_own() -> None:
         ("{url}", None, "x-sandbox-token"),
         ("{url}", "two words", "visible ASCII"),
         ("{plain}", None, "--worlds"),
-        ("http://{nowhere}", None, "cannot be reached"),
+        ("http://{refusing_address}", None, "cannot be reached"),
         ("http://u:hunter2@localhost", None, "http://"),
         ("{url}/elsewhere", None, "http://"),
         ("http://127.0.0.1:x", None, "http://"),
     ],
 )
-def test_what_cannot_be_attached_to(url: str, token: str | None, text: str, nowhere: str) -> None:
+def test_what_cannot_be_attached_to(url: str, token: str | None, text: str, refusing_address: str) -> None:
     with Sandbox(worlds="test-*", admin_token="hunter2") as server, Sandbox() as plain:
         with pytest.raises(ConfigError, match=text) as raised:
-            Sandbox.attach(url.format(url=server.url, plain=plain.url, nowhere=nowhere), admin_token=token)
+            Sandbox.attach(
+                url.format(url=server.url, plain=plain.url, refusing_address=refusing_address), admin_token=token
+            )
         assert "hunter2" not in str(raised.value)
         with Sandbox.attach(server.url, admin_token="hunter2") as sandbox:
             assert sandbox.agents == []
@@ -93,4 +95,4 @@ with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url) as sandbox:
     with sandbox.client() as client:
         assert client.deals.retrieve("of the child").id == "of the child"
 """
-    ended(python(code))
+    wait_for_success(start_python(code))

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pandas
 import pytest
-from conftest import BOTH, made, of, untyped
+from conftest import BOTH_CLIENTS, as_any, make_client, wait_for_result
 
 from dealkit import (
     AgentProfileResponse,
@@ -127,7 +127,7 @@ SETTINGS: dict[str, list[tuple[Any, type[Exception], str]]] = {
 }
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases(SETTINGS))
 def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     good = {"base_url": URL, "service_key": "k"}
@@ -136,7 +136,7 @@ def test_settings(of_class: Any, name: str, value: Any, error: type[Exception], 
     refused(error, text, lambda: of_class(**good).with_options(**{name: value}))
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize("name", ["base_url", "service_key", "headers", "user_agent", "proxy", "ca_file"])
 def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
     value: Any = {"a": HALF} if name == "headers" else HALF
@@ -144,7 +144,7 @@ def test_settings_that_are_no_unicode_text(of_class: Any, name: str) -> None:
         of_class(**{"base_url": URL, "service_key": "k", name: value})
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEALKIT_BASE_URL", raising=False)
     monkeypatch.delenv("DEALKIT_SERVICE_KEY", raising=False)
@@ -172,7 +172,7 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     refused(ConfigError, "base_url must begin with https:// or http://", of_class)
 
 
-@BOTH
+@BOTH_CLIENTS
 def test_keywords_that_are_not_taken(of_class: Any) -> None:
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     calls = Calls(of_class(**given))
@@ -181,7 +181,7 @@ def test_keywords_that_are_not_taken(of_class: Any) -> None:
         lambda **wrong: of_class.shared(**given, **wrong),
         calls.client.with_options,
         calls.create,
-        lambda **wrong: untyped(Deal)(id="d", **wrong),
+        lambda **wrong: as_any(Deal)(id="d", **wrong),
     ):
         with pytest.raises(
             TypeError, match="got an unexpected keyword argument 'unknown'|missing 4 required|has no attribute unknown"
@@ -199,7 +199,7 @@ class Calls:
         self.client = client
 
     def __call__(self, call: Callable[[Any], Any]) -> Any:
-        return made(self.client, call)
+        return wait_for_result(self.client, call)
 
     def create(self, **given: Any) -> Any:
         return self(lambda client: client.agents.create(**given))
@@ -216,7 +216,7 @@ class Calls:
 
 @pytest.fixture(params=[Client, AsyncClient], ids=["sync", "async"])
 def calls(request: pytest.FixtureRequest, dealkit_sandbox: Sandbox) -> Calls:
-    return Calls(of(dealkit_sandbox, request.param))
+    return Calls(make_client(dealkit_sandbox, request.param))
 
 
 @pytest.mark.parametrize("id", [1, None, b"d_1", True, ["d_1"], Deal(id="d_1")])
@@ -243,7 +243,7 @@ def test_members_that_no_json_can_hold(calls: Calls, name: str, validate: bool) 
         (HALF, "must be Unicode text, got an unpaired surrogate"),
     ]:
         with pytest.raises(ValidationError) as caught:
-            calls.create(**untyped({**GOOD, name: value}), validate=validate)
+            calls.create(**as_any({**GOOD, name: value}), validate=validate)
         (violation,) = caught.value.errors
         assert (violation.pointer, violation.code) == (f"/{name}", "wrong_type")
         assert text in violation.detail
@@ -255,7 +255,7 @@ def test_values_without_an_end(calls: Calls) -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(ValidationError, match="wrong_type"):
-        calls.create(**untyped({**GOOD, "profile": {"client_metadata": {"a": endless}}}))
+        calls.create(**as_any({**GOOD, "profile": {"client_metadata": {"a": endless}}}))
     with pytest.raises(ValidationError, match="wrong_type"):
         calls.request("PATCH", "agents", "a_1", json=endless)
 
@@ -268,7 +268,7 @@ def test_other_wrong_use_of_create(calls: Calls) -> None:
     refused(TypeError, "unexpected keyword argument 'tier'", create(**GOOD, tier="A"))
     for profile in ({"userId": "a", "user_id": "b"}, {"user_id": "a", "extra": {"userId": "b"}}):
         text = "profile names one field twice: user_id is userId"
-        refused(TypeError, text, create(**untyped({**GOOD, "profile": profile})))
+        refused(TypeError, text, create(**as_any({**GOOD, "profile": profile})))
     for wrong in ("no", 0):
         refused(TypeError, f"validate must be a bool, not {type(wrong).__name__}", create(**GOOD, validate=wrong))
 
@@ -325,18 +325,18 @@ def refused_at_once(error: type[Exception], text: str, call: Callable[[], object
     assert text in str(caught.value)
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases({**IDS, **MANY}))
 def test_retrieve_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     deals = of_class(base_url=URL, service_key="k").deals
-    refused_at_once(error, text, lambda: deals.retrieve_many(**untyped({"ids": ["d_1"], name: value})))
+    refused_at_once(error, text, lambda: deals.retrieve_many(**as_any({"ids": ["d_1"], name: value})))
 
 
-@BOTH
+@BOTH_CLIENTS
 @pytest.mark.parametrize(("name", "value", "error", "text"), cases({**ROWS, **MANY}))
 def test_create_many(of_class: Any, name: str, value: Any, error: type[Exception], text: str) -> None:
     agents = of_class(base_url=URL, service_key="k").agents
-    refused_at_once(error, text, lambda: agents.create_many(**untyped({"rows": [GOOD], name: value})))
+    refused_at_once(error, text, lambda: agents.create_many(**as_any({"rows": [GOOD], name: value})))
 
 
 def test_request(calls: Calls) -> None:
