@@ -128,14 +128,14 @@ def _add_subcommands(parser: argparse.ArgumentParser) -> Any:
     return parser.add_subparsers(title="commands", metavar="COMMAND")
 
 
-def _add_command(group: Any, name: str, takes: str, run: str, text: str, *examples: str) -> argparse.ArgumentParser:
+def _add_command(group: Any, name: str, metavar: str, run: str, text: str, *examples: str) -> argparse.ArgumentParser:
     """Adds a command. The list of commands shows the first sentence of its description."""
     lines = "\n".join(f"  dealkit {example}" for example in examples)
-    short = text.partition(".")[0]
+    summary = text.partition(".")[0]
     parser: argparse.ArgumentParser = group.add_parser(
         name,
-        usage=f"%(prog)s {takes}[OPTIONS]",
-        help=short,
+        usage=f"%(prog)s {metavar}[OPTIONS]",
+        help=summary,
         description=text,
         epilog=f"examples:\n{lines}\n\nsee also: dealkit --help",
     )
@@ -144,15 +144,15 @@ def _add_command(group: Any, name: str, takes: str, run: str, text: str, *exampl
     return parser
 
 
-def _add_argument(to: Any, called: str, text: str, **more: Any) -> None:
-    """Adds an option or a positional argument. `called` is its name and its value, as in `--out FILE`; an option
+def _add_argument(parser: Any, usage: str, text: str, **keywords: Any) -> None:
+    """Adds an option or a positional argument. `usage` is its name and its value, as in `--out FILE`. An option
     without a value is a flag.
     """
-    name, _, takes = called.partition(" ")
+    name, _, metavar = usage.partition(" ")
     if not name.startswith("-"):
-        name, takes = name.lower(), name
-    flag = {"action": "store_true"} if not takes else {"metavar": takes}
-    to.add_argument(name, help=text, **(flag | more))
+        name, metavar = name.lower(), name
+    flag = {"action": "store_true"} if not metavar else {"metavar": metavar}
+    parser.add_argument(name, help=text, **(flag | keywords))
 
 
 _REPEATABLE: dict[str, Any] = {"action": "append", "default": []}
@@ -264,17 +264,17 @@ def _add_import(group: Any) -> None:
 
 
 def _add_ledger(group: Any) -> None:
-    def command(name: str, takes: str, text: str, example: str) -> argparse.ArgumentParser:
+    def add_command(name: str, metavar: str, text: str, example: str) -> argparse.ArgumentParser:
         text, example = f"{text} Nothing is sent.", f"ledger {name} {example}"
         parser = _add_command(
-            group, name, f"LEDGER {takes}", f"ledger_commands.{name.replace('-', '_')}", text, example
+            group, name, f"LEDGER {metavar}", f"ledger_commands.{name.replace('-', '_')}", text, example
         )
-        given = _default_ledger()
-        which = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
-        _add_argument(parser, "LEDGER", which, nargs="?" if given else None, default=given)
+        default = _default_ledger()
+        ledger_help = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
+        _add_argument(parser, "LEDGER", ledger_help, nargs="?" if default else None, default=default)
         return parser
 
-    command(
+    add_command(
         "show",
         "",
         "Count a ledger's rows, and list the unknown ones with time, status and request id.",
@@ -285,21 +285,21 @@ def _add_ledger(group: Any) -> None:
         "if you have found the agent, or none if there is no agent, so that the next import sends the row. Rows with an empty "
         "agent_id stay as they are."
     )
-    resolve = command("resolve", "FILE ", text, "agents.ledger report.csv")
+    resolve = add_command("resolve", "FILE ", text, "agents.ledger report.csv")
     _add_argument(resolve, "FILE", "a CSV file with the columns key and agent_id, such as the import's report")
     _add_argument(resolve, "--yes", "do not ask first")
     _add_argument(resolve, "--encoding NAME", _ENCODING_HELP)
     text = "Record that the same service, with the same agents, has a new URL from now on."
-    set_base_url = command("set-base-url", "URL ", text, "agents.ledger https://new.example.com")
+    set_base_url = add_command("set-base-url", "URL ", text, "agents.ledger https://new.example.com")
     _add_argument(set_base_url, "URL", "the new URL, as for --base-url")
     text = "Copy a ledger to a new file, as it is at one moment. Imports may be running."
     _add_argument(
-        command("backup", "FILE ", text, "agents.ledger agents.backup"),
+        add_command("backup", "FILE ", text, "agents.ledger agents.backup"),
         "FILE",
         "the file to write, which must not exist",
     )
     text = "Create the tables in a PostgreSQL database, so that imports need no permission to do so."
-    command("init", "", text, "postgresql://user@db.example.com/deals")
+    add_command("init", "", text, "postgresql://user@db.example.com/deals")
 
 
 def _add_check(group: Any) -> None:

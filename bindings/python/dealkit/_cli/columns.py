@@ -53,18 +53,18 @@ class ColumnMapping:
         self._cell_parser = _CellParser(options)
         self.fields = [_find_field(name) for name in header]
         """The field of each column, or None."""
-        mapped: set[int] = set()
+        mapped_indexes: set[int] = set()
         for mapping in options.map:
             # The name of a column may contain an equals sign; the name of a field does not.
             name, sign, field = (part.strip() for part in mapping.rpartition("="))
             if not sign:
                 raise CommandError("--map takes a column and a field, as in --map Mail=email")
             index = self._find_column(name, "--map")
-            if index in mapped:
+            if index in mapped_indexes:
                 raise CommandError(
                     f"--map names the column {escape_controls(name)} twice, but its cells can go to one field only"
                 )
-            mapped.add(index)
+            mapped_indexes.add(index)
             self.fields[index] = _parse_field(field, "--map")
         self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
         field_counts = Counter(self.fields)
@@ -191,7 +191,7 @@ def _find_field(name: str) -> str | None:
 
 
 class _CellParser:
-    """Parses cells as the options `--date-format`, `--phone-country` and `--map-value` say."""
+    """Parses cells according to the options `--date-format`, `--phone-country` and `--map-value`."""
 
     def __init__(self, options: Namespace) -> None:
         self._date_formats: list[str] = options.date_format
@@ -221,7 +221,7 @@ class _CellParser:
             return _BOOLEANS.get(text.lower(), text)
         if field == "date_of_birth":
             dates = {day for date_format in self._date_formats if (day := _parse_date(text, date_format))}
-            # If two formats give different dates, the date is ambiguous and stays as it is.
+            # If two formats give different dates, the date is ambiguous and remains unchanged.
             return dates.pop().isoformat() if len(dates) == 1 else text
         return self._parse_phone(text) if field == "phone" and self._parse_phone is not None else text
 
@@ -231,7 +231,7 @@ def _parse_date(text: str, date_format: str) -> date | None:
         moment = datetime.strptime(text, date_format)
     except ValueError:
         return None
-    # strptime accepts dates without separators, such as 199021: format the date again and compare.
+    # strptime also accepts dates without separators, such as 199021. Formatting the date again shows the difference.
     if re.sub(r"\b0+(?=\d)", "", moment.strftime(date_format)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
         return None
     day = moment.date()

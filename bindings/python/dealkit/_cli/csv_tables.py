@@ -20,7 +20,7 @@ csv.field_size_limit(MAX_INPUT_BYTES)
 
 _DELIMITERS = ",;\t|"
 
-_MOST_HEADER_LINES = 100
+_MAX_HEADER_LINES = 100
 
 MAX_COLUMNS_SHOWN = 20
 """The number of columns of one kind that are shown. A table may have a million."""
@@ -86,7 +86,7 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
         line = next(lines, "")
     header_lines = [line]
     # A cell of the header may contain line breaks.
-    while "".join(header_lines).count('"') % 2 and len(header_lines) < _MOST_HEADER_LINES and (line := next(lines, "")):
+    while "".join(header_lines).count('"') % 2 and len(header_lines) < _MAX_HEADER_LINES and (line := next(lines, "")):
         header_lines.append(line)
     unquoted = re.sub('"[^"]*"?', "", "".join(header_lines))
     delimiter = separator_line[1] if separator_line else max(_DELIMITERS, key=unquoted.count)
@@ -120,7 +120,7 @@ def display_column_names(header: Sequence[str]) -> list[str]:
     """Returns the column names for the screen. If the first row looks like data, which may be personal, returns column
     numbers instead.
     """
-    if _is_data(header):
+    if _looks_like_data(header):
         return [f"column {number}" for number in range(1, len(header) + 1)]
     return [escape_controls(normalize_spaces(name)) or "(no name)" for name in header]
 
@@ -135,7 +135,7 @@ def normalize_spaces(name: str) -> str:
 def list_column_names(header: Sequence[str]) -> str:
     """Formats the column names for the end of a message."""
     names = join_names(display_column_names(header))
-    if _is_data(header):
+    if _looks_like_data(header):
         names += ". The first row looks like data and is not shown: is the row of column names missing?"
     return names
 
@@ -146,7 +146,7 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted:,} more" if omitted > 0 else "")
 
 
-def _is_data(header: Sequence[str]) -> bool:
+def _looks_like_data(header: Sequence[str]) -> bool:
     """Returns whether a cell of the first row is an e-mail address, a number of many digits or a date."""
     return any(_PERSONAL_DATA.fullmatch(name) for name in header)
 

@@ -112,14 +112,14 @@ def _read_id_column(path: Path) -> Iterator[str]:
     id_columns = [position for position, name in enumerate(header) if normalize_column_name(name) in ("id", "dealid")]
     if len(id_columns) != 1:
         # Without a header, the first row holds an id, which is not shown.
-        has = f"it has {list_column_names(header)}" if len(header) > 1 else "put a list without one into a .txt file"
+        advice = f"it has {list_column_names(header)}" if len(header) > 1 else "put a list without one into a .txt file"
         raise CommandError(
-            f"{file_display_name(path)} must have one column named id or deal_id in its first row; {has}"
+            f"{file_display_name(path)} must have one column named id or deal_id in its first row; {advice}"
         )
-    is_list = header == FAILED_COLUMNS
-    unescape = unescape_key if is_list else unescape_formula if header == [*COLUMNS] else str
+    is_failure_list = header == FAILED_COLUMNS
+    unescape = unescape_key if is_failure_list else unescape_formula if header == [*COLUMNS] else str
     for _, cells in rows:
-        is_final = is_list and is_deal_missing("".join(cells[2:3]))
+        is_final = is_failure_list and is_deal_missing("".join(cells[2:3]))
         if not is_final and (id := "".join(cells[id_columns[0] : id_columns[0] + 1])):
             yield unescape(id)
 

@@ -27,8 +27,8 @@ def run(options: Namespace) -> int:
     export_format = choose_format(out, options.on_unreadable)
     if output_file_exists(out) and not options.overwrite:
         raise CommandError(f"{file_display_name(out)} exists: choose another name, or replace it with --overwrite")
-    read = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
-    reject_outputs_that_are_inputs([out, partial_path(out), failures_path(out)], read)
+    inputs = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
+    reject_outputs_that_are_inputs([out, partial_path(out), failures_path(out)], inputs)
     ids = _load_ids(options)
     if not ids:
         print_result("there are no ids left, so nothing was retrieved")
@@ -60,9 +60,11 @@ def _load_ids(options: Namespace) -> DealIds:
     if not ids:
         raise CommandError(f"there are no ids to retrieve in {file_display_name(options.ids)}")
     for source in options.exclude_ids:
-        left = ids.excluding(read_ids(source))
-        print_message(f"{format_count(len(ids) - len(left), 'id')} skipped: {file_display_name(source)} has the deals")
-        ids = left
+        remaining = ids.excluding(read_ids(source))
+        print_message(
+            f"{format_count(len(ids) - len(remaining), 'id')} skipped: {file_display_name(source)} has the deals"
+        )
+        ids = remaining
     return ids
 
 
@@ -72,9 +74,9 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
     # Consecutive errors of the service, not of a single deal. They become failures of their deals as soon as another
     # call gets a response.
     consecutive_failures: list[DealkitError] = []
-    has_service = partial.done > 0
+    has_responded = partial.done > 0
 
-    def add(failures: list[DealkitError]) -> None:
+    def add_failures(failures: list[DealkitError]) -> None:
         for error in failures:
             status = str(error.status_code) if isinstance(error, APIStatusError) else ""
             partial.add(None, [error.kind, status, error.outcome, format_error(error)])
@@ -86,7 +88,7 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
             for deal in deals:
                 if isinstance(deal, AuthenticationError):
                     raise deal
-                # The service did respond with this deal, but the response is too large.
+                # A response that is too large is a failure of its deal alone: the service did respond.
                 if isinstance(deal, SERVICE_ERRORS) and deal.outcome != "succeeded":
                     consecutive_failures.append(deal)
                     if len(consecutive_failures) >= max(_MAX_CONSECUTIVE_FAILURES, 2 * concurrency):
@@ -95,16 +97,16 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
                         )
                         raise deal
                     continue
-                has_service = True
-                add(consecutive_failures)
+                has_responded = True
+                add_failures(consecutive_failures)
                 if isinstance(deal, DealkitError):
-                    add([deal])
+                    add_failures([deal])
                 else:
                     partial.add(deal)
                     progress.advance()
-        if consecutive_failures and not has_service:
+        if consecutive_failures and not has_responded:
             raise consecutive_failures[0]
-        add(consecutive_failures)
+        add_failures(consecutive_failures)
     finally:
         progress.end()
 
@@ -144,9 +146,7 @@ def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
         return ""
     same_ids = ", with the same ids" if options.ids == STANDARD_INPUT else ""
     others = f", and {failed:,} that could not be retrieved" if failed else ""
-    encoded = f"{format_count(done - failed, 'deal')}{others}, in {file_display_name(partial_path(Path(options.out)))}"
+    saved = f"{format_count(done - failed, 'deal')}{others}, in {file_display_name(partial_path(Path(options.out)))}"
     options.result["counts"] = {"done": done, "failed": failed}
     options.result["files"] = {"part": str(partial_path(Path(options.out)))}
-    return (
-        f"\nKept: {encoded}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"
-    )
+    return f"\nKept: {saved}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"

@@ -99,8 +99,8 @@ def _parquet_format(pyarrow: Any, on_unreadable: Any) -> ExportFormat:
     def write_file(file: IO[bytes], groups: Iterator[bytes]) -> None:
         with pyarrow.parquet.ParquetWriter(file, columns) as parquet:
             tables: list[Any] = []
-            for encode_group in groups:
-                tables.append(pyarrow.ipc.open_stream(encode_group).read_all())
+            for group in groups:
+                tables.append(pyarrow.ipc.open_stream(group).read_all())
                 if sum(table.nbytes for table in tables) >= _ROW_GROUP_BYTES:
                     parquet.write_table(pyarrow.concat_tables(tables))
                     tables.clear()
@@ -114,8 +114,8 @@ def _column_paths(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
     """Yields the attribute paths that are columns, in the specification's order."""
     for field in fields(model):
         # A list of models is one column.
-        of = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
-        inner = next((item for item in of if hasattr(item, "from_json")), None)
+        types = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
+        inner = next((item for item in types if hasattr(item, "from_json")), None)
         if inner is None:
             yield (*path, field.name)
         else:
@@ -131,7 +131,8 @@ COLUMNS = {".".join(path): path for path in _column_paths(Deal)}
 
 # The columns grouped by the model that has the attributes.
 _COLUMNS_BY_MODEL = [
-    (at, [path[-1] for path in paths]) for at, paths in groupby(COLUMNS.values(), lambda path: path[:-1])
+    (model_path, [path[-1] for path in paths])
+    for model_path, paths in groupby(COLUMNS.values(), lambda path: path[:-1])
 ]
 
 _NEEDS_QUOTES = re.compile('[,"\r\n]')

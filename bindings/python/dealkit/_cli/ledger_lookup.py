@@ -155,5 +155,5 @@ def _count_known(path: Path, batch: list[tuple[RowResult, dict[str, Any]]]) -> i
 
 def _batches(rows: ImportRows) -> Iterator[list[tuple[RowResult, dict[str, Any]]]]:
     """Yields the sendable rows in batches."""
-    each = rows.sendable()
-    return iter(lambda: [*islice(each, BATCH_SIZE)], [])
+    sendable = rows.sendable()
+    return iter(lambda: [*islice(sendable, BATCH_SIZE)], [])

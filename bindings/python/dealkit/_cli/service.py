@@ -96,13 +96,13 @@ def probe_service(client: Client) -> RawResponse[Deal] | DealkitError:
 def show_deal(options: Namespace) -> int:
     """Retrieves a deal and prints it."""
     with make_client(options) as client:
-        facts = client.deals.retrieve(options.id)
+        found_deal = client.deals.retrieve(options.id)
     if options.json:
-        options.result = facts.to_json(indent=2)
+        options.result = found_deal.to_json(indent=2)
     else:
-        print_result(colorize(f"Deal {escape_controls(facts.id)}", "bold"))
-        for lines in format_outline({name: value for name, value in facts.to_dict().items() if name != "id"}):
-            print(lines)
+        print_result(colorize(f"Deal {escape_controls(found_deal.id)}", "bold"))
+        for line in format_outline({name: value for name, value in found_deal.to_dict().items() if name != "id"}):
+            print(line)
     return DONE
 
 
@@ -133,7 +133,7 @@ def check_service(options: Namespace) -> int:
 
 
 def _check_key(client: Client, response: RawResponse[Deal] | DealkitError) -> tuple[str, str, int]:
-    """Returns the state of the key, the problem, or "" if the key is accepted, and the exit code."""
+    """Returns the state of the key, the problem with it (an empty string if the service accepts it), and the exit code."""
     match response:
         case AuthenticationError():
             return "not accepted", format_error_with_advice(response), SERVICE_FAILED

@@ -27,7 +27,7 @@ class Damage(NamedTuple):
 _SPREADSHEET_ERROR = re.compile(r"#[^\W\d_]/[^\W\d_]|#NV|#[¡¿]?[^\W\d_a-z]+(/0)?[!?]|#GETTING_DATA|#{3,}|Err:\d{3}")
 
 # ASCII text without question marks and symbols, which needs no further checks.
-_PLAIN = re.compile(r"[ !-*,-;@-{}]*")
+_ORDINARY = re.compile(r"[ !-*,-;@-{}]*")
 
 # Question marks in place of letters that an encoding lacks: ?ukasz, Jos?, ????.
 _LOST_LETTER = re.compile(r"\?[^\W\d_]|[^\W\d_]\?|\?\?")
@@ -38,8 +38,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 _CUT_OFF = re.compile(r"[a-z]Ã$")
 _CODE_PAGES = ("cp1252", "cp1250", "mac_roman", "cp850", "cp437")
 
-_FREQUENT_IN_LATIN = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
-_FREQUENT = re.compile(
+_FREQUENT_LATIN_LETTERS = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
+_FREQUENT_CHARACTERS = re.compile(
     r"[\u00a0-\u017f\u0218-\u021b\u0370-\u045f\u05d0-\u06ff\u1e00-\u20cf\ufb00-\ufb06\ufffd\U0001f300-\U0001faff]+"
 )
 
@@ -55,7 +55,7 @@ _NAMES = ("first_name", "last_name")
 # Fields with legitimate question marks, because URLs have queries.
 _WITH_QUESTION_MARKS = ("profile.image_url",)
 
-_LEAST_AGE, _MOST_AGE = 16, 100
+_MIN_AGE, _MAX_AGE = 16, 100
 
 
 def find_damage(field: str, text: str) -> Iterator[Damage]:
@@ -64,8 +64,8 @@ def find_damage(field: str, text: str) -> Iterator[Damage]:
         yield Damage("spreadsheet error", "is an error of a spreadsheet, such as #N/A: correct the cell", True)
         return
     if field == "date_of_birth":
-        yield from _doubt_age(text)
-    if _PLAIN.fullmatch(text):
+        yield from _check_age(text)
+    if _ORDINARY.fullmatch(text):
         return
     if "\ufffd" in text:
         yield Damage("lost letter", "contains U+FFFD, which stands for a letter that was lost: correct the cell", True)
@@ -105,25 +105,25 @@ def _is_mojibake(letters: str) -> bool:
     """Returns whether characters are UTF-8 bytes that were decoded in a code page, such as Ã© for é."""
     for page in _CODE_PAGES:
         try:
-            found = letters.encode(page).decode()
+            decoded = letters.encode(page).decode()
         except UnicodeError:
             continue
         # Adjacent capitals, as in Polish, may be valid UTF-8 bytes by chance. Such bytes rarely decode to frequent
         # letters.
-        frequent = _FREQUENT if page == "cp1252" else _FREQUENT_IN_LATIN
-        if frequent.fullmatch(found) or (page == "cp1252" and len(found) > 1 and found.isprintable()):
+        frequent = _FREQUENT_CHARACTERS if page == "cp1252" else _FREQUENT_LATIN_LETTERS
+        if frequent.fullmatch(decoded) or (page == "cp1252" and len(decoded) > 1 and decoded.isprintable()):
             return True
     return False
 
 
-def _doubt_age(text: str) -> Iterator[Damage]:
+def _check_age(text: str) -> Iterator[Damage]:
     try:
         born = date.fromisoformat(text)
     except ValueError:
         return  # validation reports the date
     today = date.today()
     age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
-    if age > _MOST_AGE:
-        yield Damage("age", f"makes the agent older than {_MOST_AGE}: is the year right?")
-    elif age < _LEAST_AGE:
-        yield Damage("age", f"makes the agent younger than {_LEAST_AGE}: is the year right?")
+    if age > _MAX_AGE:
+        yield Damage("age", f"makes the agent older than {_MAX_AGE}: is the year right?")
+    elif age < _MIN_AGE:
+        yield Damage("age", f"makes the agent younger than {_MIN_AGE}: is the year right?")
