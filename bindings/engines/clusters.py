@@ -79,15 +79,15 @@ class Cluster:
 
     def workers(self) -> list[psutil.Process]:
         """Returns the processes that run tasks."""
-        return [process for process in self.processes() if _holds_if_alive(self._is_worker, process)]
+        return [process for process in self.processes() if _call_if_alive(self._is_worker, process)]
 
     def processes(self) -> list[psutil.Process]:
         """Returns all processes that were started here, and their descendants."""
         found = []
         for process in self._processes:
             try:
-                one = psutil.Process(process.pid)
-                found += [*one.children(recursive=True), one]
+                running = psutil.Process(process.pid)
+                found += [*running.children(recursive=True), running]
             except psutil.Error:
                 pass  # the process has ended
         return found
@@ -96,9 +96,9 @@ class Cluster:
         """Kills every process by its id."""
         processes = self.processes()
         for process in processes:
-            _holds_if_alive(psutil.Process.terminate, process)
+            _call_if_alive(psutil.Process.terminate, process)
         for process in psutil.wait_procs(processes, 10)[1]:
-            _holds_if_alive(psutil.Process.kill, process)
+            _call_if_alive(psutil.Process.kill, process)
         for started in self._processes:
             started.wait(TIMEOUT_SECONDS)
 
@@ -117,10 +117,10 @@ class Cluster:
         self.close()
 
 
-def _holds_if_alive(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
-    """Evaluates a condition of a process. Returns False if the process has ended."""
+def _call_if_alive(function: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
+    """Calls a function with a process and returns its truth value. Returns False if the process has ended."""
     try:
-        return bool(ask(process))
+        return bool(function(process))
     except psutil.Error:
         return False
 
@@ -169,7 +169,9 @@ class SparkCluster(Cluster):
     def _is_worker(self, process: psutil.Process) -> bool:
         # Workers are the children of a daemon process.
         parent = process.parent()
-        return all("pyspark.daemon" in " ".join(one.cmdline()) for one in (process, parent) if one is not None)
+        return all(
+            "pyspark.daemon" in " ".join(running.cmdline()) for running in (process, parent) if running is not None
+        )
 
 
 class RayCluster(Cluster):
@@ -198,4 +200,4 @@ class RayCluster(Cluster):
         return process.cmdline()[0].startswith("ray::do_task")
 
 
-CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}
+CLUSTERS: dict[str, type[Cluster]] = {running.name: running for running in (DaskCluster, SparkCluster, RayCluster)}

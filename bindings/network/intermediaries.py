@@ -145,8 +145,8 @@ class ProxyProcess:
                 code = self._process.poll()
                 if code is not None or time.monotonic() > end:
                     self.stop()
-                    told = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
-                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{told}") from None
+                    logs = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
+                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{logs}") from None
                 time.sleep(0.01)
 
     def reload(self) -> None:

@@ -146,11 +146,11 @@ class Calls:
         asyncio.run(self._async_client.aclose())
 
     def round(self, seconds: float) -> None:
-        """Keeps all callers busy for this long, and returns when the last of them has finished."""
+        """Makes calls on all threads and tasks for this long, and returns when the last call has finished."""
         self._end = time.monotonic() + seconds
         work: list[Callable[[], object]] = [self._call_sync] * WAITING
         work += [self._call_in_bulk, lambda: asyncio.run(self._await())]
-        threads = [threading.Thread(target=self._run_reporting_errors, args=(one,)) for one in work]
+        threads = [threading.Thread(target=self._run_reporting_errors, args=(target,)) for target in work]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -204,7 +204,7 @@ class Calls:
                 self._record("retrieve", started, error.outcome)
 
     async def _await(self) -> None:
-        async def one() -> None:
+        async def target() -> None:
             random_source = random.Random()
             while self._should_continue():
                 name, body = self._next_agent()
@@ -230,7 +230,7 @@ class Calls:
                 except DealkitError as error:
                     self._record("awaited retrieve", started, error.outcome)
 
-        await asyncio.gather(*(one() for _ in range(AWAITING)))
+        await asyncio.gather(*(target() for _ in range(AWAITING)))
 
     def _call_in_bulk(self) -> None:
         while self._should_continue():

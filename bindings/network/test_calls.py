@@ -35,13 +35,13 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def options(sandbox: Sandbox) -> dict[str, Any]:
-    told = sandbox.intermediary
+    intermediary = sandbox.intermediary
     return {
-        "base_url": told.url,
+        "base_url": intermediary.url,
         "service_key": sandbox.service_key,
-        "ca_file": told.ca_file,
-        "client_cert": told.client_cert,
-        "proxy": told.proxy,
+        "ca_file": intermediary.ca_file,
+        "client_cert": intermediary.client_cert,
+        "proxy": intermediary.proxy,
     }
 
 

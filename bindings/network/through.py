@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def is_relevant(item: pytest.Item) -> bool:
         if here in item.path.parents:
             return True
-        # Other tests configure no client certificate.
+        # Tests outside this folder configure no client certificate.
         if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in WITHOUT_PROXY:
             return False
         return bool({"sandbox", "dealkit_sandbox"} & {*getattr(item, "fixturenames", ())})

@@ -49,9 +49,11 @@ class CommandResult(NamedTuple):
 
 def command_environment(url: str, key: str, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns the environment variables of a command, without Python's own. An empty URL or key is not set."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    given = {name: value for name, value in (("DEALKIT_BASE_URL", url), ("DEALKIT_SERVICE_KEY", key)) if value}
-    return {**own, **given, **(env or {})}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    service_variables = {
+        name: value for name, value in (("DEALKIT_BASE_URL", url), ("DEALKIT_SERVICE_KEY", key)) if value
+    }
+    return {**inherited, **service_variables, **(env or {})}
 
 
 def start_command(
@@ -82,14 +84,14 @@ def wait_for_stderr(process: subprocess.Popen[str], text: str) -> str:
     assert process.stderr is not None
     while text not in stderr:
         line = process.stderr.readline()
-        assert line, f"not told: {stderr}"
+        assert line, f"the command ended without this message: {stderr}"
         stderr += line
     return stderr
 
 
-def finish_command(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> CommandResult:
+def finish_command(process: subprocess.Popen[str], stdin: str = "", seconds: float = HANG_SECONDS) -> CommandResult:
     """Waits until a command ends. Its output must not contain a traceback."""
-    stdout, stderr = wait_for_output(process, given, seconds)
+    stdout, stderr = wait_for_output(process, stdin, seconds)
     assert "Traceback" not in stderr and "Warning" not in stderr, stderr
     return CommandResult(process.returncode, stdout, stderr)
 
@@ -98,17 +100,17 @@ def run_command(
     *arguments: str | Path,
     url: str = "",
     key: str = "sandbox-key",
-    given: str = "",
+    stdin: str = "",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> CommandResult:
-    """Runs the command in this process, because starting a process takes longer than most commands. `given` is its
+    """Runs the command in this process, because starting a process takes longer than most commands. `stdin` is its
     standard input.
     """
     variables = command_environment(url, key, env)
     encoding = variables.get("PYTHONIOENCODING", "utf-8")
     streams: list[Any] = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(3)]
-    streams[0].buffer.write(given.encode())
+    streams[0].buffer.write(stdin.encode())
     streams[0].seek(0)
     before = sys.stdin, sys.stdout, sys.stderr
     with patch.dict(os.environ, variables, clear=True), contextlib.chdir(cwd or "."):
@@ -139,19 +141,19 @@ class TableImport:
         (self.folder / "agents.csv").write_text(table)
 
     def __call__(
-        self, *options: str | Path, yes: bool = True, given: str = "", into: Sandbox | None = None
+        self, *options: str | Path, yes: bool = True, stdin: str = "", into: Sandbox | None = None
     ) -> CommandResult:
-        """Imports the table into this sandbox or another one."""
+        """Imports the table into a sandbox, by default the test's."""
         url, confirmed = (into or self.sandbox).url, ["--yes"] if yes else []
-        return self.command("agents", "import", "agents.csv", *options, *confirmed, url=url, given=given)
+        return self.command("agents", "import", "agents.csv", *options, *confirmed, url=url, stdin=stdin)
 
     def dry(self, *options: str, url: str = "", key: str = "") -> CommandResult:
         """Imports the table with --dry-run, which needs neither a service nor a key."""
         return self.command("agents", "import", "agents.csv", "--dry-run", *options, url=url, key=key)
 
-    def command(self, *arguments: str | Path, **given: Any) -> CommandResult:
+    def command(self, *arguments: str | Path, **options: Any) -> CommandResult:
         """Runs any command in the table's folder."""
-        return run_command(*arguments, cwd=self.folder, **given)
+        return run_command(*arguments, cwd=self.folder, **options)
 
     def start(self, *options: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Starts an import of the table in another process."""
@@ -169,7 +171,7 @@ class TableImport:
         return f"agents-{(of or self.sandbox).url.removeprefix('http://').replace(':', '-')}.ledger"
 
     def report(self, name: str = "agents.csv.report.csv") -> list[dict[str, str]]:
-        """Reads the rows of a report, whose delimiter is that of the table."""
+        """Reads the rows of a report, which has the same delimiter as the table."""
         with open(self.folder / name, encoding="utf-8-sig", newline="") as file:
             delimiter = file.readline()[3]
             file.seek(0)
@@ -227,18 +229,18 @@ class Terminal:
         """All output so far."""
 
     def enter(self, text: str) -> None:
-        """Types text."""
+        """Types characters into the terminal."""
         os.write(self._master, text.encode())
 
     def interrupt(self) -> None:
         """Sends SIGINT, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
 
-    def wait_for(self, is_there: str | Callable[[str], object], seconds: float = HANG_SECONDS) -> None:
+    def wait_for(self, expected: str | Callable[[str], object], seconds: float = HANG_SECONDS) -> None:
         """Waits until the screen contains a text or meets a condition."""
         deadline = time.monotonic() + seconds
-        while not (is_there(self.screen) if callable(is_there) else is_there in self.screen):
-            assert self._read(deadline - time.monotonic()), f"not shown: {self.screen}"
+        while not (expected(self.screen) if callable(expected) else expected in self.screen):
+            assert self._read(deadline - time.monotonic()), f"the text did not appear: {self.screen}"
 
     def end(self, seconds: float = HANG_SECONDS) -> int:
         """Reads the output until the command ends, and returns its exit code."""

@@ -103,10 +103,12 @@ class Postgres:
     def _run(self, program: str, *arguments: str) -> str:
         command = [str(self._programs / program), *arguments]
         # A file, because the server inherits the output, and a pipe would stay open as long as the server runs.
-        with tempfile.TemporaryFile("w+") as said:
-            done = subprocess.run(command, user=self._user, cwd="/", stdout=said, stderr=subprocess.STDOUT, timeout=300)
-            said.seek(0)
-            text = said.read()
+        with tempfile.TemporaryFile("w+") as output_file:
+            done = subprocess.run(
+                command, user=self._user, cwd="/", stdout=output_file, stderr=subprocess.STDOUT, timeout=300
+            )
+            output_file.seek(0)
+            text = output_file.read()
         if done.returncode != 0:
             raise RuntimeError(f"{program} has failed: {text}")
         return text

@@ -66,12 +66,12 @@ def resume_script(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def wait_for_output(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
+def wait_for_output(process: subprocess.Popen[str], stdin: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
     """Waits until a process ends, and returns its standard output and standard error. The process must lead its process
     group.
     """
     try:
-        return process.communicate(given, timeout=seconds)
+        return process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired:
         # SIGABRT makes faulthandler, which -X dev enables, print where the process hangs. The signal also reaches child
         # processes that keep the output open.
@@ -151,14 +151,14 @@ class Peer(socketserver.ThreadingTCPServer):
     def wait_for_requests(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
-            came = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
-        assert came, f"{len(self.requests)} requests came, not {count}"
+            has_happened = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert has_happened, f"{len(self.requests)} requests have arrived instead of {count}"
 
     def wait_for_ends(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
-            came = self.changed.wait_for(lambda: self.ended >= count, seconds)
-        assert came, f"{self.ended} connections ended, not {count}"
+            has_happened = self.changed.wait_for(lambda: self.ended >= count, seconds)
+        assert has_happened, f"{self.ended} connections have ended instead of {count}"
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()

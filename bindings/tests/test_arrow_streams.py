@@ -33,7 +33,7 @@ def test_to_arrow_retrieves_all_deals_into_one_table(client: Client, dealkit_san
     assert table.schema.names[0] == "id" and pyarrow.schema(table).names[0] == "id"
     assert dealkit_sandbox.requests == []  # no request is sent before rows are requested
     assert read_ids(table) == make_ids(100)
-    # The table keeps the deals and shares them with all consumers.
+    # The table retains the deals and shares them with all consumers.
     assert read_ids(table) == make_ids(100) and len(polars.DataFrame(table)) == 100
     assert len(dealkit_sandbox.requests) == 100
     assert read_ids(client.deals.retrieve_many([]).to_arrow()) == []
@@ -134,11 +134,13 @@ def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exceptio
 
 
 def test_progress_and_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[tuple[int, int | None]] = []
-    table = client.deals.retrieve_many(MISSING, on_error="return", progress=lambda *done: told.append(done)).to_arrow()
+    progress_calls: list[tuple[int, int | None]] = []
+    table = client.deals.retrieve_many(
+        MISSING, on_error="return", progress=lambda *done: progress_calls.append(done)
+    ).to_arrow()
     with caplog.at_level(logging.INFO, logger="dealkit"):
         read_ids(table)
-    assert told == [(n, 4) for n in (1, 2, 3, 4)]
+    assert progress_calls == [(n, 4) for n in (1, 2, 3, 4)]
     assert sorted(record.getMessage().split()[2] for record in caplog.records) == ["200", "200", "200", "404"]
 
 
@@ -155,10 +157,10 @@ def test_to_arrow_with_an_async_client(async_client: AsyncClient) -> None:
         assert (caught.value.index, caught.value.id) == (1, "nothing")
         table = await async_client.deals.retrieve_many(MISSING, on_error="return").to_arrow()
         assert read_ids(table) == ["d_1", "d_2", "d_3"] and table.errors is not None and len(table.errors) == 1
-        told: list[int] = []
-        progress = async_client.deals.retrieve_many(make_ids(50), progress=lambda done, _: told.append(done))
+        progress_calls: list[int] = []
+        progress = async_client.deals.retrieve_many(make_ids(50), progress=lambda done, _: progress_calls.append(done))
         await progress.to_arrow()
-        assert told == [*range(1, 51)]
+        assert progress_calls == [*range(1, 51)]
 
     run_async(main())
 

@@ -44,8 +44,8 @@ def test_version_and_help() -> None:
         code, stdout, stderr = run_command(*command, "--help")
         assert (code, stderr) == (0, "")
         general = ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL", "exit codes:", "130", "NO_COLOR")
-        for said in ("examples:", "dealkit --help") if command else general:
-            assert said in stdout, (command, said)
+        for expected in ("examples:", "dealkit --help") if command else general:
+            assert expected in stdout, (command, expected)
         assert "--service-key" not in stdout
 
 
@@ -56,7 +56,7 @@ def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stderr"),
+    ("arguments", "expected_error"),
     [
         (["deal"], "the following arguments are required: ID"),
         (["deal", "a", KEY], "too many arguments\n"),
@@ -73,15 +73,15 @@ def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
         (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a number greater than zero"),
     ],
 )
-def test_wrong_arguments_are_named_without_their_values(arguments: list[str], stderr: str) -> None:
+def test_wrong_arguments_are_named_without_their_values(arguments: list[str], expected_error: str) -> None:
     done = run_command(*arguments, url="http://127.0.0.1:9")
     assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dealkit: {stderr}") and "--help" in done.stderr
+    assert done.stderr.startswith(f"dealkit: {expected_error}") and "--help" in done.stderr
     assert KEY not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("url", "key", "stderr"),
+    ("url", "key", "expected_error"),
     [
         ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
         ("", KEY, "the address of the service is missing: pass it with --base-url https://"),
@@ -90,11 +90,11 @@ def test_wrong_arguments_are_named_without_their_values(arguments: list[str], st
         ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
     ],
 )
-def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, stderr: str) -> None:
+def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, expected_error: str) -> None:
     for command in (["deal", "d_1"], ["check"]):
         done = run_command(*command, url=url, key=key)
         assert (done.code, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"dealkit: {stderr}") and KEY not in done.stderr
+        assert done.stderr.startswith(f"dealkit: {expected_error}") and KEY not in done.stderr
 
 
 EXPECTED_OUTPUT = """\
@@ -181,7 +181,7 @@ def test_colours_appear_on_terminals_only(dealkit_sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "stderr"),
+    ("fault", "code", "expected_error"),
     [
         ({"status": 401}, 3, "The service rejects the key."),
         ({"status": 403}, 3, "The service knows the key, but does not allow it to do this."),
@@ -194,13 +194,13 @@ def test_colours_appear_on_terminals_only(dealkit_sandbox: Sandbox) -> None:
     ],
 )
 def test_a_failed_call_prints_advice_and_sets_the_exit_code(
-    fault: dict[str, Any], code: int, stderr: str, dealkit_sandbox: Sandbox
+    fault: dict[str, Any], code: int, expected_error: str, dealkit_sandbox: Sandbox
 ) -> None:
     dealkit_sandbox.fail_next(times=None, **fault)
     dealkit_sandbox.insert_deal({"id": "my-deal"})
     done = run_command("deal", "my-deal", url=dealkit_sandbox.url)
     assert (done.code, done.stdout) == (code, "")
-    assert done.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and stderr in done.stderr
+    assert done.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and expected_error in done.stderr
     assert "sandbox-key" not in done.stderr and "my-deal" not in done.stderr
 
 
@@ -248,9 +248,11 @@ def test_a_closed_standard_stream_is_no_crash(stream: str, dealkit_sandbox: Sand
         timeout=HANG_SECONDS,
         cwd=tmp_path,
     )
-    stderr = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[stream]
+    expected_error = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[
+        stream
+    ]
     assert done.returncode == {"": 4, "<": 2, "2": 0}[stream], done
-    assert done.stderr.startswith(stderr) and "Traceback" not in done.stderr
+    assert done.stderr.startswith(expected_error) and "Traceback" not in done.stderr
 
 
 def parse_check(done: Any) -> dict[str, str]:
@@ -272,7 +274,7 @@ def test_check_reports_the_service_and_the_key(dealkit_sandbox: Sandbox) -> None
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "key", "stderr"),
+    ("fault", "code", "key", "expected_error"),
     [
         ({"status": 401}, 3, "not accepted", "Is it the key for this service, and is it complete?"),
         ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued the key."),
@@ -282,12 +284,12 @@ def test_check_reports_the_service_and_the_key(dealkit_sandbox: Sandbox) -> None
     ],
 )
 def test_check_of_error_responses(
-    fault: dict[str, Any], code: int, key: str, stderr: str, dealkit_sandbox: Sandbox
+    fault: dict[str, Any], code: int, key: str, expected_error: str, dealkit_sandbox: Sandbox
 ) -> None:
     dealkit_sandbox.fail_next(**fault)
     done = run_command("check", url=dealkit_sandbox.url)
     assert (done.code, done.stderr, parse_check(done)["Key"]) == (code, "", key)
-    assert stderr in done.stdout
+    assert expected_error in done.stdout
 
 
 def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> None:
@@ -310,10 +312,10 @@ def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> No
 
 def test_the_package_does_not_import_the_command() -> None:
     script = "import sys, dealkit; dealkit.Client, dealkit.Deal; print(*(n for n in sys.modules if 'dealkit._cli.' in n or 'argparse' in n))"
-    stdout = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
     )
-    assert stdout.stdout.strip() == ""
+    assert completed.stdout.strip() == ""
 
 
 def test_lines_wrap_on_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
@@ -330,11 +332,11 @@ def test_lines_wrap_on_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("command", ["check", "deal nope", "deals export --ids - --out o.csv", "ledger show no.ledger"])
 def test_json_prints_one_object_for_every_command(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
-    done = run_command(*command.split(), "--json", url=dealkit_sandbox.url, given="d_1\nd_9\n", cwd=tmp_path)
+    done = run_command(*command.split(), "--json", url=dealkit_sandbox.url, stdin="d_1\nd_9\n", cwd=tmp_path)
     result = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*result}
     assert len(result["errors"]) == (command != "check")
-    assert all(one["message"] in done.stderr or one["id"] == "d_9" for one in result["errors"])
+    assert all(item["message"] in done.stderr or item["id"] == "d_9" for item in result["errors"])
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
@@ -342,4 +344,4 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
         env = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"), "_ARGCOMPLETE_IFS": "\n"}
         env |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
         subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=HANG_SECONDS)
-        assert [one.strip() for one in (tmp_path / "out").read_text().split("\n")] == completions
+        assert [item.strip() for item in (tmp_path / "out").read_text().split("\n")] == completions

@@ -122,7 +122,9 @@ def test_csv_of_undocumented_fields(tmp_path: Path) -> None:
 
 
 def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
-    deals = [f'{{"id": "d_{at}", "sides": [{{"agent_units": {one}}}]}}' for at, one in enumerate(["1.5", "1e-11", "2"])]
+    deals = [
+        f'{{"id": "d_{at}", "sides": [{{"agent_units": {value}}}]}}' for at, value in enumerate(["1.5", "1e-11", "2"])
+    ]
     (tmp_path / "ids.txt").write_text("d_0\nd_1\nd_2\n")
     with Sandbox(deals) as sandbox:
         command = ["deals", "export", "--ids", "ids.txt", "--out"]
@@ -171,10 +173,10 @@ def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, mo
 
 
 def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -> None:
-    def export(source: str, given: str = "") -> Any:
+    def export(source: str, stdin: str = "") -> Any:
         return run_command(
             "deals", "export", "--ids", source, "--out", "o.ndjson", "--overwrite",
-            url=sandbox.url, cwd=tmp_path, given=given,
+            url=sandbox.url, cwd=tmp_path, stdin=stdin,
         )  # fmt: skip
 
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2\r\ng_1")
@@ -193,14 +195,14 @@ def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -
         done = export("ids.tsv")
         assert (done.stdout, done.stderr) == ("1 deal in o.ndjson\n", "")
     # The first line may be an id, so the message must not repeat it.
-    for table, stderr in (
+    for table, expected_error in (
         ("name,Number\nx,g_1\n", "it has name, Number"),
         ("g_canary\ng_2\n", "put a list without one into a .txt file"),
         ("id,x,Deal ID\ng_1,y,g_2\n", "it has id, x, Deal ID"),
     ):
         (tmp_path / "wrong.csv").write_text(table)
         must = "dealkit: wrong.csv must have one column named id or deal_id in its first row"
-        assert export("wrong.csv") == (2, "", f"{must}; {stderr}\n")
+        assert export("wrong.csv") == (2, "", f"{must}; {expected_error}\n")
     assert export("-", "\n \n").stderr == "dealkit: there are no ids to retrieve in standard input\n"
     assert export("nothing.txt").stderr == "dealkit: nothing.txt cannot be read: No such file or directory\n"
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
@@ -214,10 +216,10 @@ def test_escaped_ids_are_read_back_unchanged(sandbox: Sandbox, tmp_path: Path) -
     assert run_command(*command, url=sandbox.url, cwd=tmp_path).code == 1
     assert [row["id"] for row in read_csv(tmp_path / "d.csv.failed.csv")] == ["'=1+1", "'-2", "''=3"]
     sandbox.clear_requests()
-    again = ["deals", "export", "--ids", "d.csv.failed.csv", "--out", "e.csv", "--concurrency", "1"]
-    assert run_command(*again, url=sandbox.url, cwd=tmp_path).code == 1
-    asked = [request.path.rpartition("/")[2] for request in sandbox.requests]
-    assert [unquote(id) for id in asked] == ["=1+1", "-2", "'=3"]
+    retry_command = ["deals", "export", "--ids", "d.csv.failed.csv", "--out", "e.csv", "--concurrency", "1"]
+    assert run_command(*retry_command, url=sandbox.url, cwd=tmp_path).code == 1
+    requested_ids = [request.path.rpartition("/")[2] for request in sandbox.requests]
+    assert [unquote(id) for id in requested_ids] == ["=1+1", "-2", "'=3"]
 
 
 def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -241,9 +243,9 @@ def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path
     assert "nope" not in failed[0]["message"]
 
     # Runs the printed command unchanged. It requests only the deals that may still exist.
-    again = done.stdout.splitlines()[-1].split()[1:]
+    retry_command = done.stdout.splitlines()[-1].split()[1:]
     sandbox.clear_requests()
-    done = run_command(*again, url=sandbox.url, cwd=tmp_path)
+    done = run_command(*retry_command, url=sandbox.url, cwd=tmp_path)
     assert done.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in done.stdout
     assert [deal.id for deal in read_deals(tmp_path / "d-2.ndjson")] == ["g_1"]
     assert {request.path for request in sandbox.requests} == {"/v1/deals/g_1"}
@@ -287,7 +289,7 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
     (tmp_path / "g.csv.part").symlink_to("not-there")
     (tmp_path / "h.csv").mkdir()
     before = files()
-    for source, out, stderr in (
+    for source, out, expected_error in (
         ("o.csv.failed.csv", "o.csv", "o.csv.failed.csv would be written, but is the same file as o.csv.failed.csv"),
         ("ids.txt", "a.csv", "a.csv.part is not of a stopped export: move it away"),
         ("ids.txt", "b.csv", "b.csv.failed.csv is not the list of an export: move it away"),
@@ -300,15 +302,17 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
     ):
         options = ["--ids", source, "--out", out, "--overwrite"]
         done = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
-        assert done.code in (2, 4) and f"dealkit: {stderr}" in done.stderr, done
+        assert done.code in (2, 4) and f"dealkit: {expected_error}" in done.stderr, done
     options = ["--ids", "ids.txt", "--out", "o.csv"]
     assert "o.csv.failed.csv exists; " in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).stderr
-    with open(tmp_path / "ids.txt") as given:
+    with open(tmp_path / "ids.txt") as stdin:
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = command_environment(sandbox.url, sandbox.service_key)
-        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS)
-    assert refused.returncode == 2 and b"is the same file as standard input" in refused.stderr
+        completed = subprocess.run(
+            command, stdin=stdin, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS
+        )
+    assert completed.returncode == 2 and b"is the same file as standard input" in completed.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
 
@@ -364,7 +368,7 @@ def test_a_stopped_export_resumes(
             r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", done.stderr
         )
         assert saved_counts and saved_counts[2] == f"{out}.part"
-        # One of the ids does not exist, so it is not among the saved deals.
+        # A deal that does not exist counts as done, but is not among the saved deals.
         assert int(saved_counts[1]) == count_saved(out)[1] - 1
         assert done.stderr.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
@@ -418,7 +422,7 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
 def test_a_damaged_partial_export_is_an_error(
     damage: str, form: str, sandbox: Sandbox, ids: Path, tmp_path: Path
 ) -> None:
-    """Running the same command again would fail for ever."""
+    """Running the same command again would always fail."""
     out = tmp_path / f"d.{form}"
     part = tmp_path / f"d.{form}.part"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
@@ -523,7 +527,7 @@ def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "stderr"),
+    ("name", "text", "expected_error"),
     [
         ("ids.txt", 'g_1\n{"id": "g_2", "email": "canary@example.com"}\n', "ids.txt: line 2 does not look like an id"),
         ("ids.txt", "g_1,canary,canary@example.com\n", "ids.txt: line 1 does not look like an id"),
@@ -534,14 +538,14 @@ def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> 
     ],
 )
 def test_lines_that_look_like_records_are_not_sent_as_ids(
-    name: str, text: str, stderr: str, sandbox: Sandbox, tmp_path: Path
+    name: str, text: str, expected_error: str, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """A line that does not look like an id may be personal data, and would become part of a request's path. Nothing is
     sent, and the message does not show the line.
     """
     (tmp_path / name).write_text(text)
     done = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 2 and stderr in done.stderr and "canary" not in done.stderr and not sandbox.requests
+    assert done.code == 2 and expected_error in done.stderr and "canary" not in done.stderr and not sandbox.requests
 
 
 def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:

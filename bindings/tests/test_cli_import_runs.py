@@ -288,7 +288,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     sandbox.fail_next(status=422, method="POST")
     done = imports("--concurrency", "1")
     assert parse_counts(done.stdout) == {"created": 1, "rejected": 1, "unknown": 3}
-    resolve, again = (line.split()[1:] for line in done.stdout.splitlines()[-2:])
+    resolve, repeat_command = (line.split()[1:] for line in done.stdout.splitlines()[-2:])
     ledger = imports.ledger()
     assert resolve == ["ledger", "resolve", ledger, "agents.csv.report.csv"]
     stdout = imports.command("ledger", "show", ledger).stdout
@@ -298,15 +298,15 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
         and re.search("  unknown +3\n", stdout)
         and "Nobody knows whether" in stdout
     )
-    stderr = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
-    assert (stderr["counts"]["created"], stderr["counts"]["unknown"], len(stderr["unresolved"])) == (1, 3, 3)
+    report = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
+    assert (report["counts"]["created"], report["counts"]["unknown"], len(report["unresolved"])) == (1, 3, 3)
 
     none = "0 rows resolved. The next import sends those without an agent.\n"
     assert imports.command(*resolve) == (0, none, "")
     # The user has looked up these rows; the ledger records them later.
     there = {agent.email: agent.id for agent in sandbox.agents}
     imports.fill_in({"2": there["a0@example.com"], "3": "None"})
-    assert imports.command(*again, url=sandbox.url).code == 1
+    assert imports.command(*repeat_command, url=sandbox.url).code == 1
     assert [row["agent_id"] for row in imports.report()][:3] == [there["a0@example.com"], "None", ""], "it is kept"
 
     done = imports.command(*resolve, key="")
@@ -317,7 +317,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
 
-    done = imports.command(*again, url=sandbox.url)
+    done = imports.command(*repeat_command, url=sandbox.url)
     assert (done.code, parse_counts(done.stdout)["created"]) == (0, 5)
     assert sorted(agent.email or "" for agent in sandbox.agents) == [f"a{at}@example.com" for at in range(5)]
     assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
@@ -389,7 +389,7 @@ def test_each_row_reports_its_own_message(imports: TableImport) -> None:
         imports.sandbox.fail_next(status=422, times=times, method="POST", body={"title": title})
     imports.sandbox.fail_next(status=409, method="POST")
     done = imports("--concurrency", "1", "--json")
-    errors = {tuple(one["rows"]): one["message"] for one in json.loads(done.stdout)["errors"]}
+    errors = {tuple(error["rows"]): error["message"] for error in json.loads(done.stdout)["errors"]}
     assert [*errors] == [(2, 3, 4, 5), (6, 7), (8,)]
     assert "Taken [the report has the request ids]" in errors[2, 3, 4, 5]
     assert "No such office [the report has the request ids]" in errors[6, 7]
@@ -410,13 +410,13 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
         done = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
         assert done.code == 0 and created in done.stdout
     path = folder / imports.ledger()
-    stdout = imports.command("ledger", "show", path)
-    assert stdout.code == 0 and re.search("created +2\n", stdout.stdout)
+    shown_ledger = imports.command("ledger", "show", path)
+    assert shown_ledger.code == 0 and re.search("created +2\n", shown_ledger.stdout)
     assert imports.command("ledger", "backup", path, folder / "copy").code == 0
     done = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
     assert done.stdout.startswith("0 rows resolved")
     assert imports.command("ledger", "resolve", path, folder / "nothing.csv").code == 2
-    # This includes a file in the same folder, and the ledgers that the import finds there.
+    # The folder's other tables and ledgers also have such paths.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
     done = imports.command(
         "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url
@@ -508,10 +508,10 @@ def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
     imports("--concurrency", "1")
     ledger, found = imports.folder / imports.ledger(), imports.folder / "found.csv"
     before = ledger.read_bytes()
-    for text, stderr in UNRESOLVABLE:
+    for text, expected_error in UNRESOLVABLE:
         found.write_text(text)
         done = imports.command("ledger", "resolve", ledger.name, "found.csv")
-        assert (done.code, done.stdout) == (2, "") and stderr in done.stderr, done
+        assert (done.code, done.stdout) == (2, "") and expected_error in done.stderr, done
         assert "CANARY" not in done.stderr and ledger.read_bytes() == before
     for name in ("agents.csv", "nothing.ledger"):
         found.write_text("key,agent_id\nx-0,a_9\n")
@@ -539,7 +539,7 @@ def test_set_base_url_keeps_the_ledger_of_a_moved_service(imports: TableImport) 
 
 def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) -> None:
     imports.write(2)
-    done = imports(yes=False, given="y\n")
+    done = imports(yes=False, stdin="y\n")
     assert done.code == 2 and "check what is shown above, then add --yes" in done.stderr
     for answer, code, created in (("", 1, 0), ("y", 0, 2)):
         with imports.on_a_terminal() as terminal:
@@ -577,8 +577,8 @@ def test_ctrl_c_waits_for_calls_in_flight_and_a_second_cancels_them(times: int, 
         release_responses(sandbox)
     done = finish_command(process)
     assert done.code == 130
-    again = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
-    assert done.stderr.endswith(again)
+    resume_message = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
+    assert done.stderr.endswith(resume_message)
     found = parse_counts(done.stdout)
     # Up to four more rows have been read and wait for the rows in flight.
     created, unknown = (range(IMMEDIATE, IMMEDIATE + 1), 4) if times == 2 else (range(IMMEDIATE + 4, IMMEDIATE + 9), 0)
@@ -608,7 +608,7 @@ def test_an_import_whose_terminal_closes_records_calls_in_flight(imports: TableI
 
 
 def test_an_import_under_nohup_survives_its_terminal(imports: TableImport) -> None:
-    """As under nohup: the import continues, and lost output is not an error."""
+    """With SIGHUP ignored, as under nohup, the import continues, and lost output is not an error."""
     imports.write(ROWS)
     imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
@@ -645,7 +645,7 @@ def test_a_stopped_terminal_does_not_block_an_import(imports: TableImport) -> No
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "stderr", "sent"),
+    ("fault", "code", "expected_error", "sent"),
     [
         ({"status": 401}, 3, "The service rejects the key", 1),
         # Three attempts to probe the key, five failures, eight rows in flight, and eight rows that wait for a permit.
@@ -653,12 +653,12 @@ def test_a_stopped_terminal_does_not_block_an_import(imports: TableImport) -> No
     ],
 )
 def test_consecutive_service_errors_end_the_import(
-    fault: dict[str, Any], code: int, stderr: str, sent: int, imports: TableImport
+    fault: dict[str, Any], code: int, expected_error: str, sent: int, imports: TableImport
 ) -> None:
     imports.write(100)
     imports.sandbox.fail_next(times=None, **fault)
     done = imports("--ledger", "l.ledger")
-    assert done.code == code and stderr in done.stderr
+    assert done.code == code and expected_error in done.stderr
     # The other rows are not sent, because each failed create may have made an agent.
     assert len(imports.sandbox.requests) <= sent and imports.sandbox.agents == []
     imports.sandbox.clear_faults()
@@ -694,7 +694,7 @@ def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:
 
 
 def test_a_damaged_ledger_is_an_error_and_its_report_is_unchanged(imports: TableImport) -> None:
-    """A dry run also detects the damage, and the report keeps the results of an earlier import."""
+    """A dry run also detects the damage, and the report still has the results of an earlier import."""
     imports.write(3)
     assert imports("--ledger", "l.ledger").code == 0
     report = imports.folder / "agents.csv.report.csv"

@@ -1,4 +1,4 @@
-"""`dealkit agents import`: reading of tables, messages about their mistakes, and the report's location."""
+"""`dealkit agents import`: input tables, messages about their mistakes, and the report's location."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
     ]
     imports.write("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
     done = imports.dry("--report", "r.csv", "--json")
-    stderr = done.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
-    assert [re.split("  +", line.strip()) for line in stderr[1:]] == [
+    problem_lines = done.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
+    assert [re.split("  +", line.strip()) for line in problem_lines[1:]] == [
         ["2, 3, 4, … (341 rows)", "phone", "must be a plus sign followed by digits only, such as +15550100"],
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
         ["59", "first_name", "must be 1 to 255 characters, got 313"],
@@ -94,10 +94,10 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
     # With --json, every message is printed with its own rows.
     errors = json.loads(done.stdout)["errors"]
     assert errors[0]["rows"] == [*range(2, 343)]
-    assert {one["message"][-3:]: one["rows"] for one in errors if one["column"] == "first_name"} == {
+    assert {error["message"][-3:]: error["rows"] for error in errors if error["column"] == "first_name"} == {
         str(256 + number): [number + 2] for number in range(7, 335, 50)
     }
-    assert [one["rows"] for one in errors if one["column"] == "email"] == [[row] for row in range(337, 343)]
+    assert [error["rows"] for error in errors if error["column"] == "email"] == [[row] for row in range(337, 343)]
     found = {row["row"]: row for row in imports.report("r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
@@ -157,17 +157,21 @@ def make_table(*rows: dict[str, str]) -> str:
     return HEADER_OF_DAMAGED + "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("cell", "column", "said", "stops"), DAMAGED)
+@pytest.mark.parametrize(("cell", "column", "expected_message", "stops"), DAMAGED)
 def test_likely_damaged_text_causes_a_warning(
-    cell: str, column: str, said: str, stops: bool, imports: TableImport
+    cell: str, column: str, expected_message: str, stops: bool, imports: TableImport
 ) -> None:
     imports.write(make_table({}, {column: cell}))
     done = imports.dry("--report", "r.csv", "--json")
-    (doubt,) = json.loads(done.stdout)["worth_a_look"]
-    assert done.code == 0 and (doubt["rows"], doubt["column"]) == ([3], column) and doubt["message"].startswith(said)
-    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(said)}", done.stderr)
-    assert imports.report("r.csv")[1]["message"] == f"{column}: {doubt['message']}"
-    assert cell in doubt["message"] or cell not in done.stderr
+    (warning,) = json.loads(done.stdout)["worth_a_look"]
+    assert (
+        done.code == 0
+        and (warning["rows"], warning["column"]) == ([3], column)
+        and warning["message"].startswith(expected_message)
+    )
+    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(expected_message)}", done.stderr)
+    assert imports.report("r.csv")[1]["message"] == f"{column}: {warning['message']}"
+    assert cell in warning["message"] or cell not in done.stderr
 
     done = imports()
     if stops:
@@ -213,7 +217,8 @@ def test_keys_in_spreadsheet_notation_cause_a_warning(imports: TableImport) -> N
     imports.write(NUMBERED + "".join(f'"{key}",a{at}@example.com,A,B\n' for at, key in enumerate(keys)))
     done = imports.dry("--key", "Number", "--report", "r.csv", "--json")
     found = {
-        one["message"].split(":")[0]: (one["rows"], one["column"]) for one in json.loads(done.stdout)["worth_a_look"]
+        error["message"].split(":")[0]: (error["rows"], error["column"])
+        for error in json.loads(done.stdout)["worth_a_look"]
     }
     assert found == {
         "has an exponent, as a spreadsheet writes long numbers": ([7, 9], "Number"),
@@ -245,9 +250,9 @@ def test_many_columns_are_not_all_shown(imports: TableImport) -> None:
 def test_agents_have_the_values_of_the_table(imports: TableImport) -> None:
     imports.write(TABLE)
     maps = ["Tier=profile.tier", "Notes=profile.client_metadata.notes"]
-    done = imports(*(part for one in maps for part in ("--map", one)))
+    done = imports(*(part for mapping in maps for part in ("--map", mapping)))
     assert (done.code, parse_counts(done.stdout)) == (1, {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4})
-    sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda one: str(one["email"]))
+    sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda body: str(body["email"]))
     # Empty cells are not sent.
     assert sent == [
         {
@@ -277,8 +282,8 @@ def test_any_column_can_be_the_key(imports: TableImport) -> None:
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
     wrong = imports("--key", "Nummer")
-    stderr = "dealkit: --key: there is no column Nummer; the columns are Number, email"
-    assert wrong.code == 2 and wrong.stderr.startswith(stderr)
+    expected_error = "dealkit: --key: there is no column Nummer; the columns are Number, email"
+    assert wrong.code == 2 and wrong.stderr.startswith(expected_error)
 
 
 @pytest.mark.parametrize("cell", ["canary@example.com", "+1 555 555 0100", "1990-02-28", "28.2.90", "0012345678"])
@@ -288,7 +293,7 @@ def test_a_first_row_with_data_is_not_printed(cell: str, imports: TableImport) -
     """
     imports.write(f"Canary,{cell},CanaryToo\nKurt,kurt@example.com,Godel\n")
     (imports.folder / "l.ledger").touch()
-    stderr = "column 1, column 2, column 3. The first row looks like data and is not shown: is the row of column names missing?\n"
+    expected_error = "column 1, column 2, column 3. The first row looks like data and is not shown: is the row of column names missing?\n"
     for command in (
         ["agents", "import", "agents.csv", "--dry-run"],
         ["agents", "import", "agents.csv", "--dry-run", "--key", "x", "--map", "x=email"],
@@ -297,7 +302,7 @@ def test_a_first_row_with_data_is_not_printed(cell: str, imports: TableImport) -
     ):
         for options in ([], ["--json"]):
             done = imports.command(*command, *options, url=imports.sandbox.url)
-            assert done.code == 2 and done.stderr.endswith(stderr), done
+            assert done.code == 2 and done.stderr.endswith(expected_error), done
             assert "canary" not in f"{done.stdout}{done.stderr}".lower() and cell not in f"{done.stdout}{done.stderr}"
 
 
@@ -305,7 +310,7 @@ def test_options_find_columns_despite_unusual_spaces_and_normalization(imports: 
     """Spreadsheets write line breaks and no-break spaces in headers, and macOS writes decomposed letters."""
     imports.write('"E-mail\n(work)";"First;\nname";Nach\u00a0name;Pra\u0308fix\na@example.com;Ada;Lovelace;x\n')
     maps = ["E-mail (work)=email", "First; name=first_name", "Nach name=last_name", "Pr\u00e4fix=profile.tier"]
-    done = imports(*(part for one in maps for part in ("--map", one)))
+    done = imports(*(part for mapping in maps for part in ("--map", mapping)))
     assert done.code == 0 and "  E-mail (work)  email" in done.stdout
     [agent] = imports.sandbox.agents
     assert (agent.email, agent.first_name, agent.last_name, agent.sent["profile"]) == (
@@ -332,7 +337,7 @@ REQUIRED_HEADER = b"email,first_name,last_name\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "stderr"),
+    ("content", "options", "expected_error"),
     [
         (b"", [], "agents.csv: the first row is empty; it must contain the column names"),
         (b"a,b\n1,2\n", [], "no column holds email or first_name or last_name, which every agent needs"),
@@ -358,10 +363,12 @@ REQUIRED_HEADER = b"email,first_name,last_name\n"
         (REQUIRED_HEADER, ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
     ],
 )
-def test_unusable_tables_are_errors(content: bytes, options: list[str], stderr: str, imports: TableImport) -> None:
+def test_unusable_tables_are_errors(
+    content: bytes, options: list[str], expected_error: str, imports: TableImport
+) -> None:
     (imports.folder / "agents.csv").write_bytes(content)
     done = imports.dry(*options)
-    assert done.code == 2 and done.stderr.startswith("dealkit: ") and stderr in done.stderr
+    assert done.code == 2 and done.stderr.startswith("dealkit: ") and expected_error in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -395,7 +402,7 @@ def test_tables_in_spreadsheet_dialects_are_read(
 
 
 @pytest.mark.parametrize(
-    ("report", "stderr"),
+    ("report", "expected_error"),
     [
         ("agents.csv", "agents.csv would be written, but is the same file as agents.csv, which is read"),
         ("./agents.csv", "is the same file as agents.csv, which is read"),
@@ -411,7 +418,7 @@ def test_tables_in_spreadsheet_dialects_are_read(
         ("../{name}/l.ledger-wal", "one of the files of the ledger"),
     ],
 )
-def test_a_report_replaces_only_an_earlier_report(report: str, stderr: str, imports: TableImport) -> None:
+def test_a_report_replaces_only_an_earlier_report(report: str, expected_error: str, imports: TableImport) -> None:
     imports.write(2)
     folder = imports.folder
     (folder / "found.csv").write_text("key,agent_id\nx-0,a_1\n")
@@ -423,7 +430,7 @@ def test_a_report_replaces_only_an_earlier_report(report: str, stderr: str, impo
     path = report.format(name=folder.name)
     for options in ([], ["--dry-run"]):
         done = imports("--ledger", "l.ledger", "--report", path, *options)
-        assert done.code in (2, 4) and stderr in done.stderr, done
+        assert done.code in (2, 4) and expected_error in done.stderr, done
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()} == before
     assert imports.sandbox.requests == []
 
@@ -466,9 +473,9 @@ def test_no_value_of_a_row_is_in_an_error(fault: dict[str, Any], imports: TableI
         sandbox.fail_next(method="POST", **fault)
         done = run_command(*imports.arguments(*options), url=sandbox.url, key=key, cwd=folder)
     assert done.code == 1
-    kept = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
+    stored_text = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
     for canary in (person, "canary@example.com", key):
-        assert canary not in done.stdout + done.stderr + kept
+        assert canary not in done.stdout + done.stderr + stored_text
 
 
 HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"

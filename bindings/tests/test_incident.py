@@ -82,10 +82,10 @@ def test_an_outage_in_log_records_spans_and_metrics(
             client.agents.create(**ADA)
         elapsed = monotonic() - started
 
-    stderr = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    messages = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
     get, post, time, retry = r"GET /v1/deals/{id}: ", "POST /v1/agents: ", r"\d+\.\d{3} s", r"retry \d in \d\.\d{3} s"
     for line, expected in zip(
-        stderr,
+        messages,
         [
             rf"WARNING {get}429, all calls pause for 1\.000 s",
             rf"WARNING {get}429, retry 1 in 1\.000 s",
@@ -100,13 +100,13 @@ def test_an_outage_in_log_records_spans_and_metrics(
         assert re.fullmatch(expected, line), line
 
     spans = exporter.get_finished_spans()
-    stderr = []
+    span_lines = []
     for span in spans:
         attributes: Any = span.attributes
         attempts = [
             event.attributes for event in span.events if event.attributes and "dealkit.attempt" in event.attributes
         ]
-        stderr.append(
+        span_lines.append(
             " ".join(
                 (
                     span.name,
@@ -116,7 +116,7 @@ def test_an_outage_in_log_records_spans_and_metrics(
                 )
             )
         )
-    assert stderr == [
+    assert span_lines == [
         "GET /v1/deals/{id} 429 fine succeeded None",
         "GET /v1/deals/{id} 503 503 503 unknown 503, outcome unknown",
         "POST /v1/agents interrupted unknown interrupted, outcome unknown",

@@ -96,18 +96,18 @@ class LedgerUnderTest:
         columns = (
             "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger ORDER BY entry"
         )
-        found: list[Any] = []
+        rows: list[Any] = []
         if self.database is not None:
-            found = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
+            rows = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
         elif os.path.exists(self.name):
             with closing(sqlite3.connect(self.name)) as database:
-                found = database.execute(columns.format("hex", "", "")).fetchall()
+                rows = database.execute(columns.format("hex", "", "")).fetchall()
                 assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        known = {bytes.fromhex(key): (state, id) for _, key, state, id in found}
-        salt = bytes.fromhex(found[0][0]) if found else b""
+        states = {bytes.fromhex(key): (state, id) for _, key, state, id in rows}
+        salt = bytes.fromhex(rows[0][0]) if rows else b""
         emails = [row_email(make_row(n)) for n in range(COUNT)]
-        keys = {hashlib.blake2b(salt + of.encode(), digest_size=16).digest(): of for of in emails}
-        return {keys[key]: stderr for key, stderr in known.items()}
+        keys = {hashlib.blake2b(salt + email.encode(), digest_size=16).digest(): email for email in emails}
+        return {keys[key]: state_and_id for key, state_and_id in states.items()}
 
     def check(self) -> dict[str, str]:
         """Returns the service's agents by e-mail address. Asserts that no agent exists twice, that the ledger has all
@@ -117,20 +117,22 @@ class LedgerUnderTest:
         for request in self.sandbox.requests:
             self.last_statuses[json.loads(request.body)["email"]] = request.status
         agents = self.sandbox.agents
-        found = {agent.email: agent.id for agent in agents}
-        assert len(found) == len(agents), "an agent is there twice"
-        stderr = self.read()
-        for address, id in found.items():
-            state, agent_id = stderr[address]
-            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, "")), stderr[address]
-        assert {address for address, (state, _) in stderr.items() if state == "succeeded"} <= found.keys()
-        return found
+        agent_ids = {agent.email: agent.id for agent in agents}
+        assert len(agent_ids) == len(agents), "an agent exists twice"
+        ledger_rows = self.read()
+        for email, id in agent_ids.items():
+            state, agent_id = ledger_rows[email]
+            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, "")), ledger_rows[
+                email
+            ]
+        assert {email for email, (state, _) in ledger_rows.items() if state == "succeeded"} <= agent_ids.keys()
+        return agent_ids
 
     def kill(self, counts: Counter[str]) -> None:
         """Runs one or two jobs at the same time, and kills them at random moments."""
         env = {"DEALKIT_LEDGER": self.name}
         call_styles = [self.seeded_random.choice(CALL_STYLES) for _ in range(self.seeded_random.choice([1, 2]))]
-        jobs = [start_python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in call_styles]
+        jobs = [start_python(JOB, call_style, url=self.sandbox.url, flags=(), env=env) for call_style in call_styles]
         for job in jobs:
             assert read_next_line(job) == "begun\n"
         # Waits until most jobs have begun to send. Opening a ledger in a database takes longer.
@@ -140,12 +142,12 @@ class LedgerUnderTest:
         for job in jobs:
             job.kill()
             time.sleep(self.seeded_random.uniform(0, 0.1))
-        for way, job in zip(call_styles, jobs, strict=True):
+        for call_style, job in zip(call_styles, jobs, strict=True):
             with job:
                 _, stderr = job.communicate(timeout=300)
             assert stderr == "" and job.returncode in (0, 3, -signal.SIGKILL), stderr
             counts[{0: "finished", 3: "stopped"}.get(job.returncode, "kills")] += 1
-            counts[way] += 1
+            counts[call_style] += 1
         counts["side by side"] += len(jobs) == 2
 
     def fail(self, database: Postgres, counts: Counter[str]) -> None:
@@ -227,27 +229,27 @@ def kill_repeatedly(ledger: LedgerUnderTest, kills: int) -> Counter[str]:
     # The user looks up the unresolved rows and resolves them. The next run sends the rows without an agent.
     wait_until(lambda: not has_connections(ledger.sandbox))  # the service may still be handling requests of killed jobs
     agents = ledger.check()
-    doubtful = [creation for creation in creations if creation.outcome == "unknown"]
-    assert all(creation.from_ledger for creation in doubtful)
-    stderr = ledger.read()
-    assert len([key for key, (state, _) in stderr.items() if state == "sending"]) <= 16 * (
+    unresolved = [creation for creation in creations if creation.outcome == "unknown"]
+    assert all(creation.from_ledger for creation in unresolved)
+    ledger_rows = ledger.read()
+    assert len([key for key, (state, _) in ledger_rows.items() if state == "sending"]) <= 16 * (
         counts["kills"] + counts["stopped"]
     )
-    for key in (key for key, (state, _) in stderr.items() if state == "unknown"):
-        assert ledger.last_statuses[key] != 429, "a row is unresolved of which the service has said that it did nothing"
-    found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
-    resolve(ledger.name, found)
-    missing = [key for key, agent_id in found.items() if agent_id is None]
+    for key in (key for key, (state, _) in ledger_rows.items() if state == "unknown"):
+        assert ledger.last_statuses[key] != 429, "a row that the service rejected is unresolved"
+    resolutions = {creation.key or "": agents.get(creation.key or "") for creation in unresolved}
+    resolve(ledger.name, resolutions)
+    missing = [key for key, agent_id in resolutions.items() if agent_id is None]
     with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
         resumed = [*client.agents.create_many(make_rows(COUNT), ledger=ledger.name, key="email")]
     assert [creation.key for creation in resumed if not creation.from_ledger] == missing
     assert all(creation.agent or creation.from_ledger for creation in resumed)
 
     agents = {agent.email: agent.id for agent in ledger.sandbox.agents}
-    assert len(agents) == len(ledger.sandbox.agents), "an agent is there twice"
+    assert len(agents) == len(ledger.sandbox.agents), "an agent exists twice"
     assert agents.keys() == {row_email(row) for row in make_rows(COUNT)}, "an agent is missing"
     for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
-    there = len(doubtful) - len(missing)
-    return counts + Counter({"created": outcomes["succeeded"], "unresolved": len(doubtful), "of which there": there})
+    there = len(unresolved) - len(missing)
+    return counts + Counter({"created": outcomes["succeeded"], "unresolved": len(unresolved), "of which there": there})

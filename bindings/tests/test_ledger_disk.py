@@ -282,18 +282,18 @@ def can_trace() -> bool:
 @pytest.mark.skipif(not can_trace(), reason="needs strace")
 @pytest.mark.parametrize("concurrency", [1, 10])
 def test_every_claim_and_outcome_is_synced_to_disk(sandbox: Sandbox, ledger: Path, concurrency: int) -> None:
-    seen = ledger.with_suffix(".strace")
-    stdout = ["-f", "-o", str(seen), "-s", "30", "-e", "trace=fdatasync,fsync,write,writev,sendto"]
+    trace = ledger.with_suffix(".strace")
+    options = ["-f", "-o", str(trace), "-s", "30", "-e", "trace=fdatasync,fsync,write,writev,sendto"]
     # Slows down the disk, so that other rows wait.
-    stdout += ["-e", f"inject=fsync,fdatasync:delay_enter={2000 if concurrency == 1 else 20_000}"]
+    options += ["-e", f"inject=fsync,fdatasync:delay_enter={2000 if concurrency == 1 else 20_000}"]
     subprocess.run(
-        ["strace", *stdout, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
+        ["strace", *options, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
         env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
         check=True,
         timeout=HANG_SECONDS,
     )
     syncs = [0]
-    for line in seen.read_text().splitlines():
+    for line in trace.read_text().splitlines():
         if "sync" in line and line.endswith(("= 0", "= 0 (DELAYED)")):
             syncs[-1] += 1
         if "POST /v1/agents" in line:

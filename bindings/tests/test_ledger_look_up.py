@@ -71,7 +71,7 @@ def test_look_up_rejects_invalid_arguments(tmp_path: Path, dealkit_sandbox: Sand
 
 
 def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    # Bytes are also valid paths, although the type does not say so.
+    # Bytes are also valid paths, although the declared type excludes them.
     folder: Any = os.fsencode(tmp_path) + b"/caf\xe9"
     try:
         os.mkdir(folder)

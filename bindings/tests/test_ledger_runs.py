@@ -85,7 +85,7 @@ def test_a_row_without_a_valid_key_fails_alone(sandbox: Sandbox, ledger: Path) -
     assert "key is missing or empty" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
     assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
-    # Errors in the row itself come before errors of the ledger.
+    # A row's own error takes precedence over errors of the ledger.
     assert isinstance(creations[5].error, ValidationError)
     (_, twice) = create_rows(client, rows=[make_row(7), make_row(7)], ledger=ledger)
     assert isinstance(twice.error, DuplicateKeyError)

@@ -57,7 +57,7 @@ class Shell:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def run(self, block: str) -> str:
-        """Runs a block, each command of which must succeed, and returns its output."""
+        """Runs a block and returns its output. Fails if any command fails."""
         # Background processes of a block continue to write to the block's log.
         log, env = self._folder / f"log{len(self._started)}", self._folder / "env"
         # A reader starts a server without `&` in another terminal.

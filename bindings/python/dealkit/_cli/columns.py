@@ -1,6 +1,6 @@
 """Maps the columns of a table to the fields of an agent, and violations back to columns.
 
-Options tell it how to read dates, phone numbers and words that the service would not accept as they are in the table.
+Options convert dates, phone numbers and words that the service would not accept in the table's notation.
 """
 
 from __future__ import annotations

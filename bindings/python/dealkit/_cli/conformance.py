@@ -58,7 +58,7 @@ class _Probe(NamedTuple):
     variants: Mapping[int, str] = {}
     """The sandbox variants that use another status than the default, by status."""
     uses_unknown_key: bool = False
-    """Whether the request is sent with a key that the service does not know."""
+    """True for a request with a key that the service does not know."""
     headers: Mapping[str, str] = {}
 
 
@@ -157,7 +157,7 @@ def _send_probe(client: Client, probe: _Probe, deal_id: str | None) -> tuple[_Re
         raw = client.request(method, *segments, headers=probe.headers)
         response = _Response(raw.status_code, raw.headers, raw.body)
     except APIStatusError as error:
-        # This error explains best why the check cannot continue.
+        # A rejected key or a request to slow down ends the check, and the error explains the reason.
         if error.status_code in (429, 503) or (error.status_code == 401 and probe.rule == _DEAL_RULE):
             raise
         response = _Response(error.status_code, error.headers, error.body)

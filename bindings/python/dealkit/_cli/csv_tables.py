@@ -39,7 +39,7 @@ _MONTH = (
     "lug(?:lio)?)[.]?"
 )
 
-# Text that a spreadsheet reads as a number, date, time or truth value and then saves in another form. Matches anything
+# A string that a spreadsheet reads as a number, date, time or truth value and then saves in another form. Matches anything
 # that consists of digits and the characters of numbers and dates. Does not match numbers of up to eleven digits without
 # a leading zero, which spreadsheets preserve.
 _REWRITTEN_BY_SPREADSHEET = re.compile(

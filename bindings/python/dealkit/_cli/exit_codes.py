@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 
 class CommandError(Exception):
-    """Ends the command. The message tells the user the cause and the action to take."""
+    """Ends the command. The message states the cause and the action to take."""
 
     def __init__(self, text: str, code: int = WRONG_USAGE) -> None:
         super().__init__(text)

@@ -137,7 +137,7 @@ def _print_summary(out: Path, options: Namespace, total: int, failures: list[dic
 
 
 def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
-    """Saves the results of a stopped export. Returns a message about them that says how to resume."""
+    """Saves the results of a stopped export. Returns a message about them with the command that resumes the export."""
     with suppress(CommandError):
         partial.save()
     done, failed = partial.saved, partial.failed

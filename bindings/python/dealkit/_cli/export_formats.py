@@ -34,7 +34,7 @@ class ExportFormat(NamedTuple):
     write_file: Callable[[IO[bytes], Iterator[bytes]], None]
     """Writes the output file from its groups."""
     is_raw: bool = False
-    """Whether `encode` takes a raw response instead of a model."""
+    """True if `encode` takes a raw response instead of a model."""
 
 
 def choose_format(out: Path, on_unreadable: str | None) -> ExportFormat:

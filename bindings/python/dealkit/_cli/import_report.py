@@ -26,7 +26,7 @@ from dealkit._cli.terminal import escape_controls
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
 
 
-# How certain it is that the agent of a row exists, by outcome: 2 certain, 1 possible, 0 for other outcomes.
+# The likelihood that the agent of a row exists, by outcome: 2 certain, 1 possible, 0 for other outcomes.
 _EXISTENCE_BY_OUTCOME = {"created": 2, "unknown": 1}
 
 

@@ -77,7 +77,7 @@ class RowResult(NamedTuple):
     status: str = ""
     message: str = ""
     was_earlier: bool = False
-    """Whether an earlier run recorded the outcome."""
+    """True if an earlier run recorded the outcome."""
 
 
 class _ProblemGroup(NamedTuple):
@@ -152,7 +152,7 @@ class ImportRows:
 
     def check_and_store(self, rows: Iterable[TableRow]) -> None:
         """Validates rows, checks their keys and e-mail addresses for duplicates, and stores them."""
-        # This client sends nothing: validation needs neither a service nor a key.
+        # The client sends nothing: validation needs neither a service nor a key.
         with Client(base_url="http://127.0.0.1", service_key="none") as client:
             for number, cells in rows:
                 key = cells[self._key_index] if self._key_index < len(cells) else ""
@@ -272,7 +272,7 @@ class ImportRows:
         return (RowResult(*row) for row in found)
 
     def results(self) -> Iterator[RowResult]:
-        """Yields the result of each row. Keeps an agent_id that the user has entered in the last report, until the row
+        """Yields the result of each row. Includes an agent_id that the user has entered in the last report, until the row
         is sent again.
         """
         filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"

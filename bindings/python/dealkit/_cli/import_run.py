@@ -140,7 +140,7 @@ class ImportRun:
         error = creation.error
         if (row := self._awaited_rows.get(creation.index)) is None:
             return
-        # A row that was not reached keeps the outcome of an earlier run.
+        # The outcome of an earlier run remains valid for a row that was not reached.
         if not (isinstance(error, StoppedError) and creation.outcome == "not_sent"):
             result = RowResult(
                 row.number,

@@ -78,7 +78,7 @@ ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
 
 
 def _result_from_ledger(row: RowResult, found: ledger.LedgerRow, change: str) -> RowResult:
-    """Converts a ledger's row to the result of a table's row. `change` says how the row has changed."""
+    """Converts a ledger's row to the result of a table's row. `change` describes a change of the row."""
     reason = ": ".join(part for part in (found.title, found.code) if part)
     parts = [f"the service rejected it: {escape_controls(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])

@@ -24,7 +24,7 @@ class Signals:
         self.code: int | None = None
         """The exit code after a signal other than Ctrl-C; None before one has arrived."""
         self.is_stopping = False
-        """Whether a signal has arrived."""
+        """True once a signal has arrived."""
         self._on_first_signal: Callable[[], None] | None = None
         self._is_finishing = False
         self._previous_handlers: dict[int, Any] = {}
@@ -32,7 +32,7 @@ class Signals:
     @contextmanager
     def call_on_first_signal(self, on_first_signal: Callable[[], None]) -> Iterator[None]:
         """Calls a function at the first signal instead of raising KeyboardInterrupt. An exception could be raised
-        between the statement that receives a result and the one that stores it, and lose the result.
+        between the statements that receive and store a result, and lose the result.
         """
         self._on_first_signal = on_first_signal
         try:
@@ -66,7 +66,7 @@ class Signals:
         # Windows has no SIGHUP.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            # Keeps a signal ignored if the parent has set it so, as nohup does with SIGHUP.
+            # A signal that the parent process ignores stays ignored, such as SIGHUP under nohup.
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
                 self._previous_handlers[number] = signal.signal(number, self._handle)
         return self

@@ -19,7 +19,7 @@ class Damage(NamedTuple):
     kind: str
     message: str
     is_certain: bool = False
-    """Whether text is certainly lost. Such a row is sent only after a person confirms it."""
+    """True if text is certainly lost. Such a row is sent only after a person confirms it."""
 
 
 # Error values in the languages of Excel, LibreOffice and Google Sheets: #N/A, #NV, #REF!, #BEZUG!, #¡VALOR!, #NOM?,

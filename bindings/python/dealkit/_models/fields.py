@@ -44,15 +44,15 @@ class Field(NamedTuple):
     """A field of a model; ``fields`` lists them."""
 
     name: str
-    """The attribute."""
+    """The name of the attribute."""
     wire_name: str
     """The name that the service uses and ``to_json`` writes."""
     type: Any
     """The type of the attribute, such as ``str``, ``Decimal | None`` or ``tuple[Offer, ...]``."""
     required: bool
-    """Whether it is always present; a missing field is read as None, or as empty."""
+    """True if the field is always present; a missing field is read as None, or as empty."""
     personal: bool
-    """Whether its value is personal or of unknown content, so that ``repr`` hides it."""
+    """True if the value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
     """A description."""
 

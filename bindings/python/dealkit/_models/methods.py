@@ -160,7 +160,7 @@ class ModelMethods:
         """The optional fields that could not be read, here and at any depth. Empty unless ``on_unreadable="skip"`` was
         given.
 
-        Such a field is None, or empty. Its JSON is available like that of an undocumented field, from ``extra``,
+        Such a field is None, or empty. Like the JSON of an undocumented field, its JSON is available from ``extra``,
         ``get`` and ``to_json``.
         """
         found = unwrap(self._unreadable())

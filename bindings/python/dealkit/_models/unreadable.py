@@ -15,7 +15,7 @@ class UnreadableField(NamedTuple):
     """An optional field that could not be read; the ``unreadable`` of a model lists them."""
 
     pointer: str
-    """Where it is in the model, as a JSON pointer (RFC 6901). It holds names of documented fields and indexes only."""
+    """The location in the model, as a JSON pointer (RFC 6901) that contains only names of documented fields and indexes."""
     expected: str
     """A description of the expected value, such as ``a date YYYY-MM-DD``."""
     json: RawJson
