@@ -98,16 +98,16 @@ class Network:
                         await asyncio.sleep(3 * TIMEOUT)
                     return
 
-        ways = [
+        call_styles = [
             asyncio.ensure_future(one_way(reader, to_service)),
             asyncio.ensure_future(one_way(from_service, writer)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(call_styles, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
+            for way in call_styles:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            await asyncio.gather(*call_styles, return_exceptions=True)
             to_service.close()
 
 
@@ -135,8 +135,8 @@ class Calls:
         self._async_client = AsyncClient(**options)
         self._diary = outcomes_file
         self._lock = threading.Lock()
-        self._names = 0
-        self._end = 0.0
+        self._agent_names = 0
+        self._deadline = 0.0
         self.counts: Counter[str] = Counter()
         self.longest = 0.0
         self.wrong: list[str] = []
@@ -147,7 +147,7 @@ class Calls:
 
     def round(self, seconds: float) -> None:
         """Makes calls on all threads and tasks for this long, and returns when the last call has finished."""
-        self._end = time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
         work: list[Callable[[], object]] = [self._call_sync] * WAITING
         work += [self._call_in_bulk, lambda: asyncio.run(self._await())]
         threads = [threading.Thread(target=self._run_reporting_errors, args=(target,)) for target in work]
@@ -163,12 +163,12 @@ class Calls:
             self.wrong.append(f"a caller ended with {type(error).__name__}: {error}")
 
     def _should_continue(self) -> bool:
-        return time.monotonic() < self._end and len(self.wrong) < 10
+        return time.monotonic() < self._deadline and len(self.wrong) < 10
 
     def _next_agent(self) -> tuple[str, dict[str, Any]]:
         with self._lock:
-            self._names += 1
-            name = f"n{self._names}"
+            self._agent_names += 1
+            name = f"n{self._agent_names}"
         return name, {"email": "ada@example.com", "first_name": "Ada", "last_name": name, "profile": {}}
 
     def _record(self, kind: str, started: float, outcome: str, name: str = "", id: str = "") -> None:
@@ -268,16 +268,16 @@ def check_agents(outcomes_file: Path, agents: Path) -> list[str]:
         found: list[tuple[str, str]] = json.load(file)
     times = Counter(name for _, name in found)
     ids = {name: id for id, name in found}
-    wrong = [f"agent {name} was created {count} times" for name, count in times.items() if count > 1]
+    problems = [f"agent {name} was created {count} times" for name, count in times.items() if count > 1]
     for line in outcomes_file.read_text().splitlines():
         name, outcome, id = line.split(" ")
         if outcome == "ok" and ids.get(name) != id:
-            wrong.append(f"agent {name} was acknowledged as {id} and is {ids.get(name)}")
+            problems.append(f"agent {name} was acknowledged as {id} and is {ids.get(name)}")
         if outcome == "succeeded" and name not in ids:
-            wrong.append(f"agent {name} is missing, and its create has succeeded")
+            problems.append(f"agent {name} is missing, and its create has succeeded")
         if outcome in ("not_sent", "rejected") and name in ids:
-            wrong.append(f"agent {name} is there, and its create was {outcome}")
-    return wrong
+            problems.append(f"agent {name} is there, and its create was {outcome}")
+    return problems
 
 
 def soak(folder: Path) -> list[str]:
@@ -302,8 +302,8 @@ def soak(folder: Path) -> list[str]:
         while time.monotonic() < end and not calls.wrong:
             calls.round(min(ROUND, end - time.monotonic()))
             rounds.append(measure_process())
-            shown = ", ".join(f"{name} {value}" for name, value in rounds[-1].items())
-            print(f"soak: {calls.counts.total()} calls, {shown}", flush=True)
+            printed = ", ".join(f"{name} {value}" for name, value in rounds[-1].items())
+            print(f"soak: {calls.counts.total()} calls, {printed}", flush=True)
         calls.close()
     time.sleep(0.5)
     after = measure_process()
@@ -311,30 +311,30 @@ def soak(folder: Path) -> list[str]:
     print(f"soak: seed {SEED}, connections {done.strip()}, the longest call {calls.longest:.3f} s")
     for kind, count in sorted(calls.counts.items()):
         print(f"soak: {kind}: {count}")
-    wrong = calls.wrong + check_agents(folder / "diary", folder / "agents")
+    problems = calls.wrong + check_agents(folder / "diary", folder / "agents")
     first, last = rounds[0], rounds[-1]
     growth = last["memory"] - first["memory"]
     print(f"soak: memory has grown by {growth / 1024:.0f} KiB since the first round")
     if growth > ALLOWED_GROWTH:
-        wrong.append(f"memory has grown by {growth} bytes")
+        problems.append(f"memory has grown by {growth} bytes")
     # Threads that resolve names start and end with the calls.
     if last["threads"] > first["threads"] + 4:
-        wrong.append(f"there are {last['threads']} threads, and were {first['threads']}")
+        problems.append(f"there are {last['threads']} threads, and were {first['threads']}")
     # Open connections have descriptors, so descriptors are counted after all connections are closed.
     if after["descriptors"] > before["descriptors"] + 10:
-        wrong.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
-    return wrong
+        problems.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
+    return problems
 
 
 def main() -> int:
     if len(sys.argv) > 1:
         asyncio.run(serve(Path(sys.argv[1])))
     with tempfile.TemporaryDirectory(prefix="dealkit-soak-") as folder:
-        wrong = soak(Path(folder))
-    for text in wrong[:50]:
+        problems = soak(Path(folder))
+    for text in problems[:50]:
         print(f"soak: WRONG: {text}")
-    print(f"soak: {len(wrong)} things are wrong" if wrong else "soak: nothing is wrong")
-    return 1 if wrong else 0
+    print(f"soak: {len(problems)} things are wrong" if problems else "soak: nothing is wrong")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -62,12 +62,12 @@ def start_command(
     key: str = "sandbox-key",
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    before: str = "",
+    setup_code: str = "",
     stderr: int = subprocess.PIPE,
 ) -> subprocess.Popen[str]:
-    """Starts the command in a process that first runs the code `before`, and captures its output."""
+    """Starts the command in a process that first runs the code `setup_code`, and captures its output."""
     return subprocess.Popen(
-        [sys.executable, *STRICT_FLAGS, "-c", f"{RESET_SIGNALS}\n{before}\n{RUN_COMMAND}", *map(str, arguments)],
+        [sys.executable, *STRICT_FLAGS, "-c", f"{RESET_SIGNALS}\n{setup_code}\n{RUN_COMMAND}", *map(str, arguments)],
         env=command_environment(url, key, env),
         cwd=cwd,
         stdin=subprocess.PIPE,
@@ -112,7 +112,7 @@ def run_command(
     streams: list[Any] = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(3)]
     streams[0].buffer.write(stdin.encode())
     streams[0].seek(0)
-    before = sys.stdin, sys.stdout, sys.stderr
+    previous_streams = sys.stdin, sys.stdout, sys.stderr
     with patch.dict(os.environ, variables, clear=True), contextlib.chdir(cwd or "."):
         try:
             sys.stdin, sys.stdout, sys.stderr = streams
@@ -120,7 +120,7 @@ def run_command(
         except SystemExit as exit:
             code = exit.code
         finally:
-            sys.stdin, sys.stdout, sys.stderr = before
+            sys.stdin, sys.stdout, sys.stderr = previous_streams
     stdout, stderr = (stream.buffer.getvalue().decode() for stream in streams[1:])
     assert "Traceback" not in stderr and "Warning" not in stderr, stderr
     return CommandResult(code, stdout, stderr)
@@ -162,13 +162,13 @@ class TableImport:
     def arguments(self, *options: str) -> list[str]:
         return ["agents", "import", "agents.csv", "--yes", *options]
 
-    def on_a_terminal(self, *options: str, before: str = "") -> Terminal:
+    def on_a_terminal(self, *options: str, setup_code: str = "") -> Terminal:
         arguments = ["agents", "import", "agents.csv", *options]
-        return Terminal(*arguments, url=self.sandbox.url, cwd=self.folder, before=before)
+        return Terminal(*arguments, url=self.sandbox.url, cwd=self.folder, setup_code=setup_code)
 
-    def ledger(self, of: Sandbox | None = None) -> str:
+    def ledger(self, sandbox: Sandbox | None = None) -> str:
         """Returns the default name of the ledger for a sandbox."""
-        return f"agents-{(of or self.sandbox).url.removeprefix('http://').replace(':', '-')}.ledger"
+        return f"agents-{(sandbox or self.sandbox).url.removeprefix('http://').replace(':', '-')}.ledger"
 
     def report(self, name: str = "agents.csv.report.csv") -> list[dict[str, str]]:
         """Reads the rows of a report, which has the same delimiter as the table."""
@@ -208,13 +208,13 @@ class Terminal:
         key: str = "sandbox-key",
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        before: str = "",
+        setup_code: str = "",
     ) -> None:
         self._master, slave = pty.openpty()
         # In a session of its own, the pseudo-terminal is the controlling terminal. Then Ctrl-C reaches only this
         # command, and closing the terminal sends it a signal.
         controlling = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-        script = f"{controlling}\n{RESET_SIGNALS}\n{before}\n{RUN_COMMAND}"
+        script = f"{controlling}\n{RESET_SIGNALS}\n{setup_code}\n{RUN_COMMAND}"
         self._process = subprocess.Popen(
             [sys.executable, *STRICT_FLAGS, "-c", script, *map(str, arguments)],
             env=command_environment(url, key, {"TERM": "xterm", "COLUMNS": "400", **(env or {})}),

@@ -26,14 +26,14 @@ COMMANDS = [["deal"], ["deals", "export"], ["agents", "import"], ["check"]]
 def test_the_command_and_python_m_dealkit_run(dealkit_sandbox: Sandbox) -> None:
     scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["dealkit"] == "dealkit._cli:main"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
         timeout=HANG_SECONDS,
     )
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Deal d_1\n")
+    assert (completed.returncode, completed.stderr) == (0, "") and completed.stdout.startswith("Deal d_1\n")
 
 
 def test_version_and_help() -> None:
@@ -51,8 +51,8 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("group", [[], ["deals"], ["agents"], ["ledger"]])
 def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
-    done = run_command(*group)
-    assert done == run_command(*group, "--help") and done.code == 0 and "COMMAND" in done.stdout
+    completed = run_command(*group)
+    assert completed == run_command(*group, "--help") and completed.code == 0 and "COMMAND" in completed.stdout
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
     ],
 )
 def test_wrong_arguments_are_named_without_their_values(arguments: list[str], expected_error: str) -> None:
-    done = run_command(*arguments, url="http://127.0.0.1:9")
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dealkit: {expected_error}") and "--help" in done.stderr
-    assert KEY not in done.stderr
+    completed = run_command(*arguments, url="http://127.0.0.1:9")
+    assert (completed.code, completed.stdout) == (2, "")
+    assert completed.stderr.startswith(f"dealkit: {expected_error}") and "--help" in completed.stderr
+    assert KEY not in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_wrong_arguments_are_named_without_their_values(arguments: list[str], ex
 )
 def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, expected_error: str) -> None:
     for command in (["deal", "d_1"], ["check"]):
-        done = run_command(*command, url=url, key=key)
-        assert (done.code, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"dealkit: {expected_error}") and KEY not in done.stderr
+        completed = run_command(*command, url=url, key=key)
+        assert (completed.code, completed.stdout) == (2, "")
+        assert completed.stderr.startswith(f"dealkit: {expected_error}") and KEY not in completed.stderr
 
 
 EXPECTED_OUTPUT = """\
@@ -198,16 +198,16 @@ def test_a_failed_call_prints_advice_and_sets_the_exit_code(
 ) -> None:
     dealkit_sandbox.fail_next(times=None, **fault)
     dealkit_sandbox.insert_deal({"id": "my-deal"})
-    done = run_command("deal", "my-deal", url=dealkit_sandbox.url)
-    assert (done.code, done.stdout) == (code, "")
-    assert done.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and expected_error in done.stderr
-    assert "sandbox-key" not in done.stderr and "my-deal" not in done.stderr
+    completed = run_command("deal", "my-deal", url=dealkit_sandbox.url)
+    assert (completed.code, completed.stdout) == (code, "")
+    assert completed.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and expected_error in completed.stderr
+    assert "sandbox-key" not in completed.stderr and "my-deal" not in completed.stderr
 
 
 def test_a_closed_pipe_ends_the_command_quietly(dealkit_sandbox: Sandbox) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1", "--json"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         stdout=writer,
@@ -216,13 +216,13 @@ def test_a_closed_pipe_ends_the_command_quietly(dealkit_sandbox: Sandbox) -> Non
         timeout=HANG_SECONDS,
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (completed.returncode, completed.stderr) == (141, "")
 
 
 @pytest.mark.parametrize("command", [["deal", "d_1"], ["--help"]])
 def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "dealkit", *command],
             env=command_environment(dealkit_sandbox.url, "sandbox-key"),
             stdout=full,
@@ -230,7 +230,7 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
             text=True,
             timeout=HANG_SECONDS,
         )
-    assert (done.returncode, done.stderr) == (
+    assert (completed.returncode, completed.stderr) == (
         4,
         "dealkit: standard output cannot be written: No space left on device\n",
     )
@@ -240,7 +240,7 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
 def test_a_closed_standard_stream_is_no_crash(stream: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     closed = f"{stream}&-" if stream == "<" else f"{stream}>&-"
     command = "deals export --ids - --out d.csv" if stream == "<" else "deal d_1"
-    done = subprocess.run(
+    completed = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m dealkit {command} {closed}"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
@@ -251,20 +251,20 @@ def test_a_closed_standard_stream_is_no_crash(stream: str, dealkit_sandbox: Sand
     expected_error = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[
         stream
     ]
-    assert done.returncode == {"": 4, "<": 2, "2": 0}[stream], done
-    assert done.stderr.startswith(expected_error) and "Traceback" not in done.stderr
+    assert completed.returncode == {"": 4, "<": 2, "2": 0}[stream], completed
+    assert completed.stderr.startswith(expected_error) and "Traceback" not in completed.stderr
 
 
-def parse_check(done: Any) -> dict[str, str]:
+def parse_check(completed: Any) -> dict[str, str]:
     """Parses the output of a check, by label."""
-    lines = done.stdout.split("\n\n")[0].splitlines()
+    lines = completed.stdout.split("\n\n")[0].splitlines()
     return {label: value.strip() for label, _, value in (line.partition(" ") for line in lines)}
 
 
 def test_check_reports_the_service_and_the_key(dealkit_sandbox: Sandbox) -> None:
-    done = run_command("check", url=dealkit_sandbox.url)
-    result = parse_check(done)
-    assert (done.code, done.stderr) == (0, "")
+    completed = run_command("check", url=dealkit_sandbox.url)
+    result = parse_check(completed)
+    assert (completed.code, completed.stderr) == (0, "")
     assert result.pop("Reached").endswith("s, over HTTP/1.1")
     assert result == {"Service": dealkit_sandbox.url, "Key": "accepted"}
     # The check only reads. A second request with an unknown key shows whether the service checks keys.
@@ -287,27 +287,29 @@ def test_check_of_error_responses(
     fault: dict[str, Any], code: int, key: str, expected_error: str, dealkit_sandbox: Sandbox
 ) -> None:
     dealkit_sandbox.fail_next(**fault)
-    done = run_command("check", url=dealkit_sandbox.url)
-    assert (done.code, done.stderr, parse_check(done)["Key"]) == (code, "", key)
-    assert expected_error in done.stdout
+    completed = run_command("check", url=dealkit_sandbox.url)
+    assert (completed.code, completed.stderr, parse_check(completed)["Key"]) == (code, "", key)
+    assert expected_error in completed.stdout
 
 
 def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> None:
-    done = run_command("check", url=f"http://{refusing_address}")
-    assert done.code == 3 and parse_check(done)["Reached"].startswith("no, after ")
+    completed = run_command("check", url=f"http://{refusing_address}")
+    assert completed.code == 3 and parse_check(completed)["Reached"].startswith("no, after ")
     assert (
         "nothing is listening at the host and port in the base URL; are they right, and is the service up? ("
-        in done.stdout
+        in completed.stdout
     )
 
     env = {"HTTPS_PROXY": f"http://{refusing_address}", "NO_PROXY": "", "no_proxy": ""}
-    done = run_command("check", "--base-url", "https://deals.example.com", env=env)
-    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.stdout
+    completed = run_command("check", "--base-url", "https://deals.example.com", env=env)
+    assert (
+        completed.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in completed.stdout
+    )
 
     # A captive portal's login page is not a response of the service.
-    done = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
-    assert done.code == 3 and "but it did not respond as it should" in parse_check(done)["Reached"]
-    assert "Is a login page in the way?" in done.stdout
+    completed = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
+    assert completed.code == 3 and "but it did not respond as it should" in parse_check(completed)["Reached"]
+    assert "Is a login page in the way?" in completed.stdout
 
 
 def test_the_package_does_not_import_the_command() -> None:
@@ -332,11 +334,11 @@ def test_lines_wrap_on_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("command", ["check", "deal nope", "deals export --ids - --out o.csv", "ledger show no.ledger"])
 def test_json_prints_one_object_for_every_command(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
-    done = run_command(*command.split(), "--json", url=dealkit_sandbox.url, stdin="d_1\nd_9\n", cwd=tmp_path)
-    result = json.loads(done.stdout)
-    assert done.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*result}
+    completed = run_command(*command.split(), "--json", url=dealkit_sandbox.url, stdin="d_1\nd_9\n", cwd=tmp_path)
+    result = json.loads(completed.stdout)
+    assert completed.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*result}
     assert len(result["errors"]) == (command != "check")
-    assert all(item["message"] in done.stderr or item["id"] == "d_9" for item in result["errors"])
+    assert all(item["message"] in completed.stderr or item["id"] == "d_9" for item in result["errors"])
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:

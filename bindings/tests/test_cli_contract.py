@@ -24,13 +24,13 @@ COMBINED_VARIANTS = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors
 def test_the_check_detects_each_sandbox_variant() -> None:
     for reading in (*READINGS, *COMBINED_VARIANTS):
         with Sandbox(reading=reading) as service:
-            done = run_conformance_check(service.url, "--deal", "d_1")
+            completed = run_conformance_check(service.url, "--deal", "d_1")
             sent = service.requests
-        result = json.loads(done.stdout)
+        result = json.loads(completed.stdout)
         # The check creates no agent, so variants of the create response are not detected.
         read = reading if reading not in ("ok", "reference", "bad-request") else ""
-        assert (done.code, ",".join(result["readings"]), result["errors"]) == (0, read, []), reading
-        assert f"\n  dealkit-server --reading {read or 'reference'}\n" in done.stderr
+        assert (completed.code, ",".join(result["readings"]), result["errors"]) == (0, read, []), reading
+        assert f"\n  dealkit-server --reading {read or 'reference'}\n" in completed.stderr
         assert {answer["verdict"] for answer in result["answers"]} <= {"as the sandbox", "permissible"}
         assert {request.method for request in sent} == {"GET", "HEAD", "OPTIONS", "PROPFIND"}
 
@@ -38,12 +38,14 @@ def test_the_check_detects_each_sandbox_variant() -> None:
 def test_the_check_sends_no_more_requests_than_announced(dealkit_sandbox: Sandbox) -> None:
     for options, request_limit in (((), 6), (("--deal", "d_1"), 10)):
         dealkit_sandbox.clear_requests()
-        done = run_command("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
-        assert done.code == 0 and done.stdout.startswith(
+        completed = run_command("check", "--conformance", "--rate-limit", "1000", *options, url=dealkit_sandbox.url)
+        assert completed.code == 0 and completed.stdout.startswith(
             f"Sending up to {request_limit} requests, 1000 a second at most."
         )
-        assert len(dealkit_sandbox.requests) <= request_limit and ("Without --deal ID" in done.stdout) == (not options)
-        assert "sandbox-key" not in done.stdout and "d_1" not in done.stdout
+        assert len(dealkit_sandbox.requests) <= request_limit and ("Without --deal ID" in completed.stdout) == (
+            not options
+        )
+        assert "sandbox-key" not in completed.stdout and "d_1" not in completed.stdout
 
 
 class InterceptedService:
@@ -87,14 +89,14 @@ def test_the_check_names_the_violated_rule(dealkit_sandbox: Sandbox, peer: Any) 
         (KNOWN_DEAL_REQUEST, http_response(200, '{"id": "d_2"}'), "a known deal", "Retrieve a deal"),
         (r"If-None-Match", http_response(500), "if it has changed", "RFC 9110, 13"),
     ):
-        done = run_conformance_check(
+        completed = run_conformance_check(
             peer(InterceptedService(dealkit_sandbox, pattern, replacement)).url, "--deal", "d_1"
         )
-        result = json.loads(done.stdout)
-        assert (done.code, result["counts"]) == (1, {"asked": 10, "breaches": 1}), (pattern, done)
+        result = json.loads(completed.stdout)
+        assert (completed.code, result["counts"]) == (1, {"asked": 10, "breaches": 1}), (pattern, completed)
         (breach,) = (answer for answer in result["answers"] if answer["verdict"].startswith("breaks the contract: "))
-        assert breach["question"] == question and rule in breach["verdict"] and breach["verdict"] in done.stderr
-        assert "sandbox-key" not in done.stdout + done.stderr
+        assert breach["question"] == question and rule in breach["verdict"] and breach["verdict"] in completed.stderr
+        assert "sandbox-key" not in completed.stdout + completed.stderr
 
 
 def test_the_check_works_over_tls_with_a_key_file(dealkit_sandbox: Sandbox, peer: Any, tmp_path: Any) -> None:
@@ -104,24 +106,24 @@ def test_the_check_works_over_tls_with_a_key_file(dealkit_sandbox: Sandbox, peer
     trusts = ["--ca-file", str(authority.file), "--client-cert", str(authority.issue("client"))]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key")}
     command = ["check", "--conformance", "--json", "--rate-limit", "1000"]
-    done = run_command(*command, *trusts, url=secure.url, key="", env=env)
-    assert done.code == 0 and json.loads(done.stdout)["counts"] == {"asked": 6, "breaches": 0}
+    completed = run_command(*command, *trusts, url=secure.url, key="", env=env)
+    assert completed.code == 0 and json.loads(completed.stdout)["counts"] == {"asked": 6, "breaches": 0}
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_check_stops_at_429_and_503(status: int, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(status=status, after=3, times=None)
-    done = run_conformance_check(dealkit_sandbox.url)
-    assert done.code == 3 and str(status) in done.stderr and len(dealkit_sandbox.requests) == 4
-    assert json.loads(done.stdout)["counts"] == {"asked": 3, "breaches": 0}
+    completed = run_conformance_check(dealkit_sandbox.url)
+    assert completed.code == 3 and str(status) in completed.stderr and len(dealkit_sandbox.requests) == 4
+    assert json.loads(completed.stdout)["counts"] == {"asked": 3, "breaches": 0}
 
 
 def test_the_check_stops_at_wrong_options_a_rejected_key_or_no_service(dealkit_sandbox: Sandbox) -> None:
-    done = run_command("check", "--deal", "d_1", url=dealkit_sandbox.url)
-    assert done.code == 2 and "--deal belongs to --conformance" in done.stderr
+    completed = run_command("check", "--deal", "d_1", url=dealkit_sandbox.url)
+    assert completed.code == 2 and "--deal belongs to --conformance" in completed.stderr
     assert dealkit_sandbox.requests == []
-    done = run_conformance_check(dealkit_sandbox.url, key="hunter2")
-    assert done.code == 3 and "rejects the key" in done.stderr and "hunter2" not in done.stderr
+    completed = run_conformance_check(dealkit_sandbox.url, key="hunter2")
+    assert completed.code == 3 and "rejects the key" in completed.stderr and "hunter2" not in completed.stderr
     assert len(dealkit_sandbox.requests) == 1
-    done = run_conformance_check("http://127.0.0.1:9")
-    assert done.code == 3 and "nothing is listening" in done.stderr
+    completed = run_conformance_check("http://127.0.0.1:9")
+    assert completed.code == 3 and "nothing is listening" in completed.stderr

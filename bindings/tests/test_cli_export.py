@@ -77,16 +77,18 @@ def list_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
-def test_each_format_has_every_deal(form: str, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path) -> None:
-    out = f"deals.{form}"
-    done = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url, cwd=tmp_path)
-    assert done == (0, f"300 deals in {out}\n", "")
+@pytest.mark.parametrize("file_format", ["ndjson", "csv", "parquet"])
+def test_each_format_has_every_deal(
+    file_format: str, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
+) -> None:
+    out = f"deals.{file_format}"
+    completed = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url, cwd=tmp_path)
+    assert completed == (0, f"300 deals in {out}\n", "")
     assert list_files(tmp_path) == [out, "ids.txt"]
-    if form == "ndjson":
+    if file_format == "ndjson":
         lines = (tmp_path / out).read_text().splitlines()
         assert [parse_exact(line) for line in lines] == [parse_exact(deal.to_json()) for deal in deals]
-    elif form == "parquet":
+    elif file_format == "parquet":
         found = parquet.read_table(tmp_path / out)
         assert found.schema == pyarrow.schema(schema())
         assert found == pyarrow.table(deals_to_arrow(deals))
@@ -106,8 +108,8 @@ def test_csv_of_undocumented_fields(tmp_path: Path) -> None:
         "application": {"requested_amount": 12500.50, "newer": [1.10]}, "created_at": "2024-01-01T00:00:00.5Z"}"""
     (tmp_path / "ids.csv").write_text('id\n"=1+1\n""x"""\n')
     with Sandbox([deal]) as sandbox:
-        done = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert done == (0, "1 deal in o.csv\n", "")
+        completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert completed == (0, "1 deal in o.csv\n", "")
     (row,) = read_csv(tmp_path / "o.csv")
     assert {name: text for name, text in row.items() if text} == {
         # Must not be evaluated as a formula.
@@ -128,22 +130,22 @@ def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("d_0\nd_1\nd_2\n")
     with Sandbox(deals) as sandbox:
         command = ["deals", "export", "--ids", "ids.txt", "--out"]
-        done = run_command(*command, "o.parquet", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 1 and read_deal_ids(tmp_path / "o.parquet") == ["d_0", "d_2"]
+        completed = run_command(*command, "o.parquet", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 1 and read_deal_ids(tmp_path / "o.parquet") == ["d_0", "d_2"]
         (failed,) = read_csv(tmp_path / "o.parquet.failed.csv")
         assert (failed["id"], failed["kind"]) == ("d_1", "decode") and "sides[0].agent_units" in failed["message"]
         # NDJSON can hold any number.
-        done = run_command(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
+        completed = run_command(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
 
 
 def test_on_unreadable_skip_exports_the_rest_of_a_deal(tmp_path: Path, peer: Any) -> None:
     (tmp_path / "ids.txt").write_text("d_1\n")
     url = peer(http_response(200, '{"id": "d_1", "status": "CLOSED", "expiry_date": "31.12.2026"}')).url
     command = ["deals", "export", "--ids", "ids.txt", "--out"]
-    done = run_command(*command, "o.csv", url=url, cwd=tmp_path)
+    completed = run_command(*command, "o.csv", url=url, cwd=tmp_path)
     (failed,) = read_csv(tmp_path / "o.csv.failed.csv")
-    assert done.code == 1 and "with the option --on-unreadable skip, it can be left out" in failed["message"]
+    assert completed.code == 1 and "with the option --on-unreadable skip, it can be left out" in failed["message"]
     for name in ("o.ndjson", "p.csv", "o.parquet"):
         assert run_command(*command, name, "--on-unreadable", "skip", url=url, cwd=tmp_path).code == 0
     (row,) = read_csv(tmp_path / "p.csv")
@@ -157,9 +159,9 @@ def test_an_invalid_deal_fails_without_affecting_others(tmp_path: Path, peer: An
     (tmp_path / "ids.txt").write_text("\n".join(bodies))
     url = peer(lambda request: http_response(200, bodies[request.decode().split()[1].rpartition("/")[2]])).url
     for name in ("o.ndjson", "o.parquet"):
-        done = run_command("deals", "export", "--ids", "ids.txt", "--out", name, url=url, cwd=tmp_path)
+        completed = run_command("deals", "export", "--ids", "ids.txt", "--out", name, url=url, cwd=tmp_path)
         failed = read_csv(tmp_path / f"{name}.failed.csv")
-        assert (done.code, [row["id"] for row in failed]) == (1, ["d_1", "d_2", "d_3", "d_4"])
+        assert (completed.code, [row["id"] for row in failed]) == (1, ["d_1", "d_2", "d_3", "d_4"])
         assert {(row["kind"], row["outcome"]) for row in failed} == {("decode", "succeeded")}
         assert read_deal_ids(tmp_path / name) == ["d_5"]
 
@@ -167,8 +169,8 @@ def test_an_invalid_deal_fails_without_affecting_others(tmp_path: Path, peer: An
 def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error appears before any request, and names the package to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    done = run_command("deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet", url=sandbox.url)
-    assert (done.code, done.stdout) == (2, "") and "pip install 'dealkit[parquet]'" in done.stderr
+    completed = run_command("deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet", url=sandbox.url)
+    assert (completed.code, completed.stdout) == (2, "") and "pip install 'dealkit[parquet]'" in completed.stderr
     assert list_files(tmp_path) == ["ids.txt"] and not sandbox.requests
 
 
@@ -180,8 +182,8 @@ def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -
         )  # fmt: skip
 
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2\r\ng_1")
-    done = export("ids.txt")
-    assert done.stdout == "2 deals in o.ndjson\n"
+    completed = export("ids.txt")
+    assert completed.stdout == "2 deals in o.ndjson\n"
     assert [deal.id for deal in read_deals(tmp_path / "o.ndjson")] == ["g_1", "g_2"]
 
     assert export("-", "g_3\n").stdout == "1 deal in o.ndjson\n"
@@ -192,8 +194,8 @@ def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -
 
     for name in ("ID", "Deal-ID", "deal_id", "DealId"):
         (tmp_path / "ids.tsv").write_text(f"name\t{name}\nx\tg_4\n")
-        done = export("ids.tsv")
-        assert (done.stdout, done.stderr) == ("1 deal in o.ndjson\n", "")
+        completed = export("ids.tsv")
+        assert (completed.stdout, completed.stderr) == ("1 deal in o.ndjson\n", "")
     # The first line may be an id, so the message must not repeat it.
     for table, expected_error in (
         ("name,Number\nx,g_1\n", "it has name, Number"),
@@ -225,9 +227,9 @@ def test_escaped_ids_are_read_back_unchanged(sandbox: Sandbox, tmp_path: Path) -
 def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("g_0\nnope\ng_1\n..\ng_2\n")
     sandbox.fail_next(status=500, times=3, path="/v1/deals/g_1", body={"title": "Out of order"})
-    done = run_command("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert (done.code, done.stderr) == (1, "")
-    assert done.stdout == (
+    completed = run_command("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert (completed.code, completed.stderr) == (1, "")
+    assert completed.stdout == (
         "2 of 5 deals in d.ndjson; d.ndjson.failed.csv has the others:\n"
         "1 not found: according to the service, there is no such deal\n"
         "2 could not be retrieved. When that is fixed, retrieve them into another file:\n"
@@ -243,27 +245,33 @@ def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path
     assert "nope" not in failed[0]["message"]
 
     # Runs the printed command unchanged. It requests only the deals that may still exist.
-    retry_command = done.stdout.splitlines()[-1].split()[1:]
+    retry_command = completed.stdout.splitlines()[-1].split()[1:]
     sandbox.clear_requests()
-    done = run_command(*retry_command, url=sandbox.url, cwd=tmp_path)
-    assert done.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in done.stdout
+    completed = run_command(*retry_command, url=sandbox.url, cwd=tmp_path)
+    assert (
+        completed.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in completed.stdout
+    )
     assert [deal.id for deal in read_deals(tmp_path / "d-2.ndjson")] == ["g_1"]
     assert {request.path for request in sandbox.requests} == {"/v1/deals/g_1"}
 
     # Without such deals, no command is printed.
     (tmp_path / "ids.txt").write_text("g_0\nnope\n")
-    done = run_command("deals", "export", "--ids", "ids.txt", "--out", "e.csv", "--json", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 1 and "dealkit deals export" not in done.stderr
-    assert json.loads(done.stdout)["counts"] == {"deals": 2, "written": 1, "failed": 1, "missing": 1}
-    done = run_command("deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 2 and "there are no ids to retrieve in e.csv.failed.csv" in done.stderr
+    completed = run_command(
+        "deals", "export", "--ids", "ids.txt", "--out", "e.csv", "--json", url=sandbox.url, cwd=tmp_path
+    )
+    assert completed.code == 1 and "dealkit deals export" not in completed.stderr
+    assert json.loads(completed.stdout)["counts"] == {"deals": 2, "written": 1, "failed": 1, "missing": 1}
+    completed = run_command(
+        "deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path
+    )
+    assert completed.code == 2 and "there are no ids to retrieve in e.csv.failed.csv" in completed.stderr
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     out = tmp_path / "d.ndjson"
     out.write_text("mine")
-    done = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
-    assert (done.code, done.stderr) == (
+    completed = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
+    assert (completed.code, completed.stderr) == (
         2,
         f"dealkit: {out} exists: choose another name, or replace it with --overwrite\n",
     )
@@ -301,18 +309,16 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
         ("ids.txt", "h.csv", "h.csv cannot be written: it is a folder"),
     ):
         options = ["--ids", source, "--out", out, "--overwrite"]
-        done = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
-        assert done.code in (2, 4) and f"dealkit: {expected_error}" in done.stderr, done
+        completed = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
+        assert completed.code in (2, 4) and f"dealkit: {expected_error}" in completed.stderr, completed
     options = ["--ids", "ids.txt", "--out", "o.csv"]
     assert "o.csv.failed.csv exists; " in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).stderr
     with open(tmp_path / "ids.txt") as stdin:
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = command_environment(sandbox.url, sandbox.service_key)
-        completed = subprocess.run(
-            command, stdin=stdin, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS
-        )
-    assert completed.returncode == 2 and b"is the same file as standard input" in completed.stderr
+        piped = subprocess.run(command, stdin=stdin, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS)
+    assert piped.returncode == 2 and b"is the same file as standard input" in completed.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
 
@@ -321,18 +327,18 @@ def test_endless_input_is_an_error(sandbox: Sandbox, tmp_path: Path, monkeypatch
     monkeypatch.setattr(files, "MAX_INPUT_BYTES", 1 << 16)
     (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
     for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
-        done = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 2 and f"{source} {wrong}" in done.stderr
+        completed = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 2 and f"{source} {wrong}" in completed.stderr
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
-    done = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert done.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
+    completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert completed.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
 
 
 def count_saved(out: Path) -> tuple[int, int]:
     """Returns the number of groups that an export has on disk, and the number of ids whose results they hold."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{out}.part?immutable=1", uri=True)) as part:
-        groups, done = part.execute("SELECT count(*), max(next) FROM deal_groups").fetchone()
-        return groups, done or 0
+        groups, completed = part.execute("SELECT count(*), max(next) FROM deal_groups").fetchone()
+        return groups, completed or 0
     return 0, 0
 
 
@@ -343,49 +349,49 @@ def wait_until_saved(process: Any, out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "how"),
+    ("file_format", "how"),
     [("ndjson", signal.SIGINT), ("csv", signal.SIGTERM), ("ndjson", signal.SIGKILL), ("parquet", signal.SIGKILL)],
 )
 def test_a_stopped_export_resumes(
-    form: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
+    file_format: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / f"d.{form}"
+    out = tmp_path / f"d.{file_format}"
     ids.write_text("nope\n" + ids.read_text())
     # The delay makes the export save several times before it ends, on a slow machine too.
     sandbox.fail_next(delay=0.1, times=150)
     sandbox.fail_next(hold=True, times=None)
     command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
-    process = start_command(*command, url=sandbox.url, before=SAVE_OFTEN)
+    process = start_command(*command, url=sandbox.url, setup_code=SAVE_OFTEN)
     wait_until_saved(process, out)
     process.send_signal(how)
-    done = finish_command(process)
-    assert not out.exists() and done.stdout == ""
+    completed = finish_command(process)
+    assert not out.exists() and completed.stdout == ""
     if how == signal.SIGKILL:
-        assert done.code == -signal.SIGKILL
+        assert completed.code == -signal.SIGKILL
     else:
-        assert done.code == 128 + how
+        assert completed.code == 128 + how
         saved_counts = re.match(
-            r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", done.stderr
+            r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", completed.stderr
         )
         assert saved_counts and saved_counts[2] == f"{out}.part"
         # A deal that does not exist counts as done, but is not among the saved deals.
         assert int(saved_counts[1]) == count_saved(out)[1] - 1
-        assert done.stderr.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
+        assert completed.stderr.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()
     sandbox.clear_requests()
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 1 and done.stdout.startswith("300 of 301 deals in ")
+    completed = run_command(*command, url=sandbox.url)
+    assert completed.code == 1 and completed.stdout.startswith("300 of 301 deals in ")
     assert re.search(
-        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.stderr
+        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", completed.stderr
     )
     # Deals on disk are not retrieved again. Deals that were in flight or not yet saved may be.
     assert 0 < len(sandbox.requests) < COUNT
-    assert [row["id"] for row in read_csv(tmp_path / f"d.{form}.failed.csv")] == ["nope"]
+    assert [row["id"] for row in read_csv(tmp_path / f"d.{file_format}.failed.csv")] == ["nope"]
     assert read_deal_ids(out) == IDS
-    if form == "ndjson":
+    if file_format == "ndjson":
         assert read_deals(out) == deals
-    assert list_files(tmp_path) == sorted(["ids.txt", f"d.{form}", f"d.{form}.failed.csv"])
+    assert list_files(tmp_path) == sorted(["ids.txt", f"d.{file_format}", f"d.{file_format}.failed.csv"])
 
 
 def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
@@ -393,7 +399,7 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
     sandbox.fail_next(delay=0.1, times=150)
     sandbox.fail_next(hold=True, times=None)
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
-    process = start_command(*command, url=sandbox.url, before=SAVE_OFTEN)
+    process = start_command(*command, url=sandbox.url, setup_code=SAVE_OFTEN)
     wait_until_saved(process, out)
 
     # Another process may not write the file while the export runs.
@@ -418,13 +424,13 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
 
 
 @pytest.mark.parametrize("damage", ["header", "page", "deal", "group"])
-@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+@pytest.mark.parametrize("file_format", ["ndjson", "parquet"])
 def test_a_damaged_partial_export_is_an_error(
-    damage: str, form: str, sandbox: Sandbox, ids: Path, tmp_path: Path
+    damage: str, file_format: str, sandbox: Sandbox, ids: Path, tmp_path: Path
 ) -> None:
     """Running the same command again would always fail."""
-    out = tmp_path / f"d.{form}"
-    part = tmp_path / f"d.{form}.part"
+    out = tmp_path / f"d.{file_format}"
+    part = tmp_path / f"d.{file_format}.part"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     sandbox.fail_next(status=500, times=None, after=100)
     assert run_command(*command, url=sandbox.url).code == 3
@@ -444,9 +450,9 @@ def test_a_damaged_partial_export_is_an_error(
             with closing(sqlite3.connect(part)) as file, file:
                 file.execute("UPDATE deal_groups SET first = 1 WHERE first = 0")
     saved_counts = part.read_bytes()
-    done = run_command(*command, url=sandbox.url)
-    assert f"{part}" in done.stderr and "move it away" in done.stderr, done
-    assert not done.stderr.endswith(f"{out}\n") and "To continue" not in done.stderr and not out.exists()
+    completed = run_command(*command, url=sandbox.url)
+    assert f"{part}" in completed.stderr and "move it away" in completed.stderr, completed
+    assert not completed.stderr.endswith(f"{out}\n") and "To continue" not in completed.stderr and not out.exists()
     assert part.exists() and (damage in ("deal", "group") or part.read_bytes() == saved_counts)
     part.unlink()
     assert run_command(*command, url=sandbox.url).code == 0
@@ -469,14 +475,18 @@ def test_consecutive_service_errors_end_the_export(sandbox: Sandbox, ids: Path, 
     out = tmp_path / "d.ndjson"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     sandbox.fail_next(status=500, times=None)
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 3 and "calls in a row have failed" in done.stderr and "The service failed." in done.stderr
+    completed = run_command(*command, url=sandbox.url)
+    assert (
+        completed.code == 3
+        and "calls in a row have failed" in completed.stderr
+        and "The service failed." in completed.stderr
+    )
     assert list_files(tmp_path) == ["ids.txt"], "there was nothing to keep"
 
     sandbox.clear_faults()
     sandbox.fail_next(status=500, times=None, after=100)
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 3 and "To continue, run the same command again:" in done.stderr
+    completed = run_command(*command, url=sandbox.url)
+    assert completed.code == 3 and "To continue, run the same command again:" in completed.stderr
     sandbox.clear_faults()
     assert "resuming where the last run stopped: " in run_command(*command, url=sandbox.url).stderr
     # A deal in between may have failed before a later one succeeded.
@@ -485,10 +495,10 @@ def test_consecutive_service_errors_end_the_export(sandbox: Sandbox, ids: Path, 
     assert {*lost, *(deal.id for deal in read_deals(out))} == {*IDS} and len(lost) < 32
 
 
-@pytest.mark.parametrize(("form", "limit"), [("ndjson", 100), ("parquet", 40_000)])
-def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file_format", "limit"), [("ndjson", 100), ("parquet", 40_000)])
+def test_a_full_disk(file_format: str, limit: int, sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     """Saved deals remain, and the export resumes when the disk has space again."""
-    out = tmp_path / f"d.{form}"
+    out = tmp_path / f"d.{file_format}"
     command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
     # Python ignores SIGXFSZ, so exceeding the size limit fails as on a full disk. Python must not write bytecode files,
     # because the limit would truncate them for all later processes.
@@ -518,12 +528,12 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
 )
 def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    done = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 0 and read_deal_ids(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
+    completed = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert completed.code == 0 and read_deal_ids(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
     (tmp_path / "ids.txt").write_text("g_1\ng_2\ng_3\n")
     skip = ["--exclude-ids", name, "--out", "e.ndjson"]
-    done = run_command("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
-    assert done.code == 0 and read_deal_ids(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
+    completed = run_command("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
+    assert completed.code == 0 and read_deal_ids(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
 
 
 @pytest.mark.parametrize(
@@ -544,8 +554,13 @@ def test_lines_that_look_like_records_are_not_sent_as_ids(
     sent, and the message does not show the line.
     """
     (tmp_path / name).write_text(text)
-    done = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 2 and expected_error in done.stderr and "canary" not in done.stderr and not sandbox.requests
+    completed = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert (
+        completed.code == 2
+        and expected_error in completed.stderr
+        and "canary" not in completed.stderr
+        and not sandbox.requests
+    )
 
 
 def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -553,14 +568,21 @@ def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:
         (tmp_path / "ids.txt").write_text(ids)
         return run_command("deals", "export", "--ids", "ids.txt", "--out", *arguments, url=sandbox.url, cwd=tmp_path)
 
-    for form in ("ndjson", "csv", "parquet"):
-        assert export("g_1\ng_2\n", f"d.{form}").code == 0
-        known = ["--exclude-ids", f"d.{form}"]
-        done = export("g_1\ng_2\ng_3\n", f"e.{form}", *known)
-        assert done == (0, f"1 deal in e.{form}\n", f"dealkit: 2 ids skipped: d.{form} has the deals\n")
-        assert read_deal_ids(tmp_path / f"e.{form}") == ["g_3"]
-    done = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
-    assert (done.code, done.stdout) == (0, "there are no ids left, so nothing was retrieved\n")
+    for file_format in ("ndjson", "csv", "parquet"):
+        assert export("g_1\ng_2\n", f"d.{file_format}").code == 0
+        known = ["--exclude-ids", f"d.{file_format}"]
+        completed = export("g_1\ng_2\ng_3\n", f"e.{file_format}", *known)
+        assert completed == (
+            0,
+            f"1 deal in e.{file_format}\n",
+            f"dealkit: 2 ids skipped: d.{file_format} has the deals\n",
+        )
+        assert read_deal_ids(tmp_path / f"e.{file_format}") == ["g_3"]
+    completed = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
+    assert (completed.code, completed.stdout) == (0, "there are no ids left, so nothing was retrieved\n")
     (tmp_path / "g.ndjson").write_text("{}")
-    done = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
-    assert done.code == 2 and "g.ndjson must contain ids, or deals with their ids, as an export does" in done.stderr
+    completed = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
+    assert (
+        completed.code == 2
+        and "g.ndjson must contain ids, or deals with their ids, as an export does" in completed.stderr
+    )

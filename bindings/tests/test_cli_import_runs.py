@@ -71,24 +71,24 @@ def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     sandbox.fail_next(status=422, after=1, method="POST")
     sandbox.fail_next(act_then_reset=True, after=2, method="POST")
     options = ["--ledger", "import.ledger", "--report", "report.csv", "--concurrency", "1"]
-    done = imports(*options)
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
+    completed = imports(*options)
+    assert (completed.code, parse_counts(completed.stdout)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
     found = imports.outcomes("report.csv")
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(sandbox.agents) == 4
-    assert "import.ledger records this: repeating the command creates no agent twice." in done.stdout
+    assert "import.ledger records this: repeating the command creates no agent twice." in completed.stdout
     assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
 
     # Adds one row.
     imports.write(6)
-    done = imports(*options)
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
-    assert "(3 in an earlier run)" in done.stdout
+    completed = imports(*options)
+    assert (completed.code, parse_counts(completed.stdout)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
+    assert "(3 in an earlier run)" in completed.stdout
     assert len(sandbox.agents) == 5
 
-    done = imports(*options, "--resend-unknown")
-    assert parse_counts(done.stdout) == {"created": 5, "rejected": 1, "unknown": 0}
+    completed = imports(*options, "--resend-unknown")
+    assert parse_counts(completed.stdout) == {"created": 5, "rejected": 1, "unknown": 0}
     assert len(sandbox.agents) == 6, "as its user wanted it, one of them twice"
 
 
@@ -101,13 +101,13 @@ def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     assert imports().code == 0
     # Invisible characters and another Unicode normalization form do not change a key.
     write(("\ufeff00\u200b123", "ada"), ("Be\u0301\u00ad", "grace"))
-    done = imports()
-    assert (done.code, len(imports.sandbox.agents)) == (0, 2)
+    completed = imports()
+    assert (completed.code, len(imports.sandbox.agents)) == (0, 2)
     write(("123", "Ada"), ("B\u00e9", "grace"), ("5", "joan"))
-    done = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
-    assert done.code == 0 and "knows the e-mail address, but not the key (row 2)" in done.stdout
-    done = imports()
-    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in done.stderr
+    completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
+    assert completed.code == 0 and "knows the e-mail address, but not the key (row 2)" in completed.stdout
+    completed = imports()
+    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
 
 
@@ -131,22 +131,22 @@ def test_a_changed_row_is_reported_and_not_sent_again(imports: TableImport) -> N
     )
     assert imports(*options, "--concurrency", "1").code == 1
     write("+4915100000099", "")
-    done = imports(*options)
+    completed = imports(*options)
     report = (imports.folder / "report.csv").read_text()
-    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in done.stdout
+    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in completed.stdout
     by_row = {line.split(",")[0]: line for line in report.splitlines()}
     assert ",created," in by_row["2"] and "this change is not sent" in by_row["2"]
     assert ",created," in by_row["3"] and "the row has become invalid, and nothing was sent" in by_row["3"]
     # The reason of a rejection stays in the report, and only advice for existing rows is printed.
     assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
-    assert "enter none in the report's column agent_id once the row is corrected" in done.stdout
-    assert "unknown rows" not in done.stdout and len(imports.sandbox.agents) == 2
+    assert "enter none in the report's column agent_id once the row is corrected" in completed.stdout
+    assert "unknown rows" not in completed.stdout and len(imports.sandbox.agents) == 2
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_while_output_is_blocked_ends_the_command(imports: TableImport, number: int, code: int) -> None:
     imports.write(1)
-    before = f"""
+    setup_code = f"""
 import os
 import dealkit._cli as cli
 wait = cli.wait_for_reader
@@ -157,8 +157,10 @@ def interrupted(stream):
 cli.wait_for_reader = interrupted
 """
     arguments = ["agents", "import", "agents.csv", "--dry-run"]
-    done = finish_command(start_command(*arguments, url=imports.sandbox.url, cwd=imports.folder, before=before))
-    assert (done.code, "Traceback" in done.stderr) == (code, False)
+    completed = finish_command(
+        start_command(*arguments, url=imports.sandbox.url, cwd=imports.folder, setup_code=setup_code)
+    )
+    assert (completed.code, "Traceback" in completed.stderr) == (code, False)
 
 
 def test_a_row_cancelled_before_its_retry_counts_as_not_sent() -> None:
@@ -174,9 +176,9 @@ def test_a_lost_ledger_with_unknown_rows_is_noticed(imports: TableImport) -> Non
     imports.sandbox.fail_next(act_then_reset=True, times=2, method="POST")
     assert imports().code == 1
     (imports.folder / imports.ledger()).unlink()
-    done = imports()
-    assert "says that 2 of these rows were created, or may have been" in done.stdout
-    assert done.code == 2 and len(imports.sandbox.agents) == 2
+    completed = imports()
+    assert "says that 2 of these rows were created, or may have been" in completed.stdout
+    assert completed.code == 2 and len(imports.sandbox.agents) == 2
 
 
 def test_a_backup_during_an_import_is_complete(imports: TableImport) -> None:
@@ -184,31 +186,31 @@ def test_a_backup_during_an_import_is_complete(imports: TableImport) -> None:
     imports.sandbox.fail_next(hold=True, after=1, method="POST")
     process = imports.start("--ledger", "l.ledger")
     imports.sandbox.wait_for(held=True, timeout=HANG_SECONDS)
-    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
-    assert done.code == 0 and "copy.ledger is a copy of l.ledger" in done.stdout
+    completed = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert completed.code == 0 and "copy.ledger is a copy of l.ledger" in completed.stdout
     imports.sandbox.release()
     assert finish_command(process).code == 0
     copy = summary(imports.folder / "copy.ledger")
     assert copy.succeeded + len(copy.unresolved) == 3 and copy.unresolved
-    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
-    assert done.code != 0 and "already a file" in done.stderr
+    completed = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert completed.code != 0 and "already a file" in completed.stderr
 
 
 def test_a_renamed_table_creates_no_agent_twice(imports: TableImport) -> None:
     """Without --ledger, the ledger is next to the table."""
     imports.write(3)
     for _ in range(2):
-        done = imports()
-        assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 3, 3)
+        completed = imports()
+        assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 3, 3)
     assert (imports.folder / imports.ledger()).exists()
     imports.write(4)
     (imports.folder / "agents.csv").rename(imports.folder / "agents-corrected.csv")
     corrected = ["agents", "import", "agents-corrected.csv"]
     message = f"{imports.ledger()} already has 3 of them, not to be sent again: 3 created\n"
-    done = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
-    assert (done.code, message in done.stdout) == (0, True)
-    done = imports.command(*corrected, "--yes", url=imports.sandbox.url)
-    assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
+    completed = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
+    assert (completed.code, message in completed.stdout) == (0, True)
+    completed = imports.command(*corrected, "--yes", url=imports.sandbox.url)
+    assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
 
 
 def test_rows_of_a_running_import_are_skipped_and_unknown_once_it_is_killed(imports: TableImport) -> None:
@@ -217,14 +219,17 @@ def test_rows_of_a_running_import_are_skipped_and_unknown_once_it_is_killed(impo
     process = imports.start("--concurrency", "2")
     imports.sandbox.wait_for(held=True, timeout=HANG_SECONDS)
     wait_until(lambda: summary(imports.folder / imports.ledger()).succeeded == 5)
-    done = imports()
-    assert done.code == 1 and parse_counts(done.stdout) == {"created": 5, "rejected": 0, "unknown": 0}
-    assert "In progress elsewhere  1  another import is sending them" in done.stdout and "resolve" not in done.stdout
+    completed = imports()
+    assert completed.code == 1 and parse_counts(completed.stdout) == {"created": 5, "rejected": 0, "unknown": 0}
+    assert (
+        "In progress elsewhere  1  another import is sending them" in completed.stdout
+        and "resolve" not in completed.stdout
+    )
     process.kill()
     assert finish_command(process).code == -signal.SIGKILL
-    done = imports()
-    assert done.code == 1 and parse_counts(done.stdout) == {"created": 5, "rejected": 0, "unknown": 1}
-    assert "ledger resolve" in done.stdout and count_distinct_agents(imports) == 5
+    completed = imports()
+    assert completed.code == 1 and parse_counts(completed.stdout) == {"created": 5, "rejected": 0, "unknown": 1}
+    assert "ledger resolve" in completed.stdout and count_distinct_agents(imports) == 5
 
 
 def test_rows_in_other_ledgers_are_reported_before_sending(imports: TableImport) -> None:
@@ -237,14 +242,19 @@ def test_rows_in_other_ledgers_are_reported_before_sending(imports: TableImport)
     message = f"{other}, another ledger, has 3 of these rows. This import does not use it, so it would send "
     advice = f"use it: add --ledger {other}. If they were created at another service, such as a sandbox, these rows are"
     for options in ([], ["--key", "profile.external_id"], ["--ledger", "new.ledger"]):
-        done = imports(*options, "--dry-run", yes=False)
-        assert (done.code, message in done.stdout) == (0, True)
-        done = imports(*options)
-        assert done.code == 2 and message in done.stdout and advice in done.stdout and "leave out --yes" in done.stderr
+        completed = imports(*options, "--dry-run", yes=False)
+        assert (completed.code, message in completed.stdout) == (0, True)
+        completed = imports(*options)
+        assert (
+            completed.code == 2
+            and message in completed.stdout
+            and advice in completed.stdout
+            and "leave out --yes" in completed.stderr
+        )
     assert imports.sandbox.agents == []
     # The user follows the advice. The ledger belongs to another URL, so the next message asks which case applies.
-    done = imports("--ledger", other, "--key", "email")
-    assert done.code == 2 and "different service, leave out --ledger" in done.stderr
+    completed = imports("--ledger", other, "--key", "email")
+    assert completed.code == 2 and "different service, leave out --ledger" in completed.stderr
     with imports.on_a_terminal() as terminal:
         terminal.wait_for("Create 4 agents")
         assert message in terminal.screen
@@ -261,11 +271,11 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     imports.write(5)
     ledger = imports.folder / imports.ledger()
     before = ledger.read_bytes()
-    done = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
+    completed = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
     assert (
         "5 rows can be sent, 0 cannot\n"
         f"{ledger.name} already has 3 of them, not to be sent again: 1 created, 1 rejected, 1 unknown\n"
-    ) in done.stdout
+    ) in completed.stdout
     assert ledger.read_bytes() == before
     found = imports.report("dry.csv")
     assert [(row["outcome"], row["earlier_run"], row["status"]) for row in found] == [
@@ -276,8 +286,8 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
         ("not sent", "", ""),
     ]
     assert found[2]["agent_id"] == imports.sandbox.agents[1].id
-    done = imports.dry("--resend-unknown", url=imports.sandbox.url)
-    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in done.stdout
+    completed = imports.dry("--resend-unknown", url=imports.sandbox.url)
+    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in completed.stdout
 
 
 def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None:
@@ -286,9 +296,9 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     sandbox.fail_next(act_then_reset=True, method="POST")
     sandbox.fail_next(cut="before-head", method="POST", times=2)
     sandbox.fail_next(status=422, method="POST")
-    done = imports("--concurrency", "1")
-    assert parse_counts(done.stdout) == {"created": 1, "rejected": 1, "unknown": 3}
-    resolve, repeat_command = (line.split()[1:] for line in done.stdout.splitlines()[-2:])
+    completed = imports("--concurrency", "1")
+    assert parse_counts(completed.stdout) == {"created": 1, "rejected": 1, "unknown": 3}
+    resolve, repeat_command = (line.split()[1:] for line in completed.stdout.splitlines()[-2:])
     ledger = imports.ledger()
     assert resolve == ["ledger", "resolve", ledger, "agents.csv.report.csv"]
     stdout = imports.command("ledger", "show", ledger).stdout
@@ -304,21 +314,21 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     none = "0 rows resolved. The next import sends those without an agent.\n"
     assert imports.command(*resolve) == (0, none, "")
     # The user has looked up these rows; the ledger records them later.
-    there = {agent.email: agent.id for agent in sandbox.agents}
-    imports.fill_in({"2": there["a0@example.com"], "3": "None"})
+    agent_ids = {agent.email: agent.id for agent in sandbox.agents}
+    imports.fill_in({"2": agent_ids["a0@example.com"], "3": "None"})
     assert imports.command(*repeat_command, url=sandbox.url).code == 1
-    assert [row["agent_id"] for row in imports.report()][:3] == [there["a0@example.com"], "None", ""], "it is kept"
+    assert [row["agent_id"] for row in imports.report()][:3] == [agent_ids["a0@example.com"], "None", ""], "it is kept"
 
-    done = imports.command(*resolve, key="")
-    assert done.code == 2 and "nobody can be asked to confirm this" in done.stderr
-    done = imports.command(*resolve, "--yes", "--json", key="")
-    assert (done.code, json.loads(done.stdout)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
+    completed = imports.command(*resolve, key="")
+    assert completed.code == 2 and "nobody can be asked to confirm this" in completed.stderr
+    completed = imports.command(*resolve, "--yes", "--json", key="")
+    assert (completed.code, json.loads(completed.stdout)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
     imports.fill_in({"4": "none", "5": "none"})
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
 
-    done = imports.command(*repeat_command, url=sandbox.url)
-    assert (done.code, parse_counts(done.stdout)["created"]) == (0, 5)
+    completed = imports.command(*repeat_command, url=sandbox.url)
+    assert (completed.code, parse_counts(completed.stdout)["created"]) == (0, 5)
     assert sorted(agent.email or "" for agent in sandbox.agents) == [f"a{at}@example.com" for at in range(5)]
     assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
 
@@ -333,8 +343,8 @@ def test_a_report_in_windows_code_page_is_read(imports: TableImport) -> None:
     # The next run also reads this report.
     assert parse_counts(imports().stdout) == {"created": 1, "rejected": 0, "unknown": 0}
     imports.fill_in({}, encoding="cp1252")
-    done = imports.command(*resolve, "--yes", "--encoding", "utf-8")
-    assert done.code == 2 and "is not UTF-8" in done.stderr
+    completed = imports.command(*resolve, "--yes", "--encoding", "utf-8")
+    assert completed.code == 2 and "is not UTF-8" in completed.stderr
 
 
 def save_in_excel(cell: str) -> str:
@@ -367,8 +377,8 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Tab
     for name, cells, resolved in ((path.name, table, 10), ("found.csv", found, 0)):
         with open(imports.folder / name, "w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file, delimiter=";").writerows(cells)
-        done = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
-        assert done.stdout.startswith(f"{resolved} rows resolved"), done
+        completed = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
+        assert completed.stdout.startswith(f"{resolved} rows resolved"), completed
     assert parse_counts(imports().stdout)["created"] == len(keys) == len(imports.sandbox.agents)
 
 
@@ -377,9 +387,9 @@ def test_resolve_names_rows_whose_keys_changed(imports: TableImport) -> None:
     imports.sandbox.fail_next(act_then_reset=True, after=1, method="POST")
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
-    done = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
-    assert done.code == 2 and "row 3 of found.csv is refused: its key is not in the ledger" in done.stderr
-    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in done.stderr
+    completed = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
+    assert completed.code == 2 and "row 3 of found.csv is refused: its key is not in the ledger" in completed.stderr
+    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in completed.stderr
 
 
 def test_each_row_reports_its_own_message(imports: TableImport) -> None:
@@ -388,14 +398,14 @@ def test_each_row_reports_its_own_message(imports: TableImport) -> None:
     for title, times in (("Taken", 4), ("No such office", 2)):
         imports.sandbox.fail_next(status=422, times=times, method="POST", body={"title": title})
     imports.sandbox.fail_next(status=409, method="POST")
-    done = imports("--concurrency", "1", "--json")
-    errors = {tuple(error["rows"]): error["message"] for error in json.loads(done.stdout)["errors"]}
+    completed = imports("--concurrency", "1", "--json")
+    errors = {tuple(error["rows"]): error["message"] for error in json.loads(completed.stdout)["errors"]}
     assert [*errors] == [(2, 3, 4, 5), (6, 7), (8,)]
     assert "Taken [the report has the request ids]" in errors[2, 3, 4, 5]
     assert "No such office [the report has the request ids]" in errors[6, 7]
     ids = [re.search(r"\[request id .*\]", row["message"]) for row in imports.report()[:7]]
     assert len({found and found[0] for found in ids} - {None}) == 7 and ids[6] and ids[6][0] in errors[(8,)]
-    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in done.stderr
+    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in completed.stderr
 
 
 def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
@@ -407,33 +417,33 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
     imports.write(2)
     table = (imports.folder / "agents.csv").rename(folder / "agents.csv")
     for created in ("Created   2\n", "Created   2 (2 in an earlier run)\n"):
-        done = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
-        assert done.code == 0 and created in done.stdout
+        completed = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
+        assert completed.code == 0 and created in completed.stdout
     path = folder / imports.ledger()
     shown_ledger = imports.command("ledger", "show", path)
     assert shown_ledger.code == 0 and re.search("created +2\n", shown_ledger.stdout)
     assert imports.command("ledger", "backup", path, folder / "copy").code == 0
-    done = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
-    assert done.stdout.startswith("0 rows resolved")
+    completed = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
+    assert completed.stdout.startswith("0 rows resolved")
     assert imports.command("ledger", "resolve", path, folder / "nothing.csv").code == 2
     # The folder's other tables and ledgers also have such paths.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
-    done = imports.command(
+    completed = imports.command(
         "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url
     )
-    assert done.code == 2 and "another ledger, has 1 of these rows" in done.stdout
+    assert completed.code == 2 and "another ledger, has 1 of these rows" in completed.stdout
     (folder / "ids.txt").write_text("nope\n")
     out = folder / "deals\udcff.csv"
-    done = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
-    assert done.code == 1 and out.exists()
+    completed = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
+    assert completed.code == 1 and out.exists()
     (folder / "key").write_text("sandbox-key")
-    done = imports.command(
+    completed = imports.command(
         "check", url=imports.sandbox.url, key="", env={"DEALKIT_SERVICE_KEY_FILE": str(folder / "key")}
     )
-    assert done.code == 0
+    assert completed.code == 0
     for option in ("--ca-file", "--client-cert"):
-        done = imports.command("check", option, folder / "nothing.pem", url=imports.sandbox.url)
-        assert done.code == 2 and "No such file" in done.stderr
+        completed = imports.command("check", option, folder / "nothing.pem", url=imports.sandbox.url)
+        assert completed.code == 2 and "No such file" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -448,14 +458,14 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
 )
 def test_arguments_with_invalid_unicode_are_errors(arguments: list[str], imports: TableImport) -> None:
     imports.write(1)
-    done = imports.command(*arguments, url=imports.sandbox.url)
-    assert done.code == 2 and "is not valid text" in done.stderr
+    completed = imports.command(*arguments, url=imports.sandbox.url)
+    assert completed.code == 2 and "is not valid text" in completed.stderr
 
 
 def test_variables_with_invalid_unicode_are_errors(imports: TableImport) -> None:
     for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL"):
-        done = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
-        assert done.code == 2 and f"{name} is not valid text" in done.stderr
+        completed = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
+        assert completed.code == 2 and f"{name} is not valid text" in completed.stderr
 
 
 def test_an_empty_ledger_variable_counts_as_unset(imports: TableImport) -> None:
@@ -467,8 +477,11 @@ def test_an_empty_ledger_variable_counts_as_unset(imports: TableImport) -> None:
         == 0
     )
     assert (imports.folder / imports.ledger()).exists()
-    done = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
-    assert (done.code, done.stderr.splitlines()[0]) == (2, "dealkit: the following arguments are required: LEDGER")
+    completed = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
+    assert (completed.code, completed.stderr.splitlines()[0]) == (
+        2,
+        "dealkit: the following arguments are required: LEDGER",
+    )
 
 
 def test_entries_for_a_row_are_removed_when_it_is_sent_again(imports: TableImport) -> None:
@@ -510,13 +523,13 @@ def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
     before = ledger.read_bytes()
     for text, expected_error in UNRESOLVABLE:
         found.write_text(text)
-        done = imports.command("ledger", "resolve", ledger.name, "found.csv")
-        assert (done.code, done.stdout) == (2, "") and expected_error in done.stderr, done
-        assert "CANARY" not in done.stderr and ledger.read_bytes() == before
+        completed = imports.command("ledger", "resolve", ledger.name, "found.csv")
+        assert (completed.code, completed.stdout) == (2, "") and expected_error in completed.stderr, completed
+        assert "CANARY" not in completed.stderr and ledger.read_bytes() == before
     for name in ("agents.csv", "nothing.ledger"):
         found.write_text("key,agent_id\nx-0,a_9\n")
-        done = imports.command("ledger", "resolve", name, "found.csv")
-        assert done.code == 2 and name in done.stderr
+        completed = imports.command("ledger", "resolve", name, "found.csv")
+        assert completed.code == 2 and name in completed.stderr
     assert not (imports.folder / "nothing.ledger").exists()
 
 
@@ -525,22 +538,24 @@ def test_set_base_url_keeps_the_ledger_of_a_moved_service(imports: TableImport) 
     url = imports.sandbox.url
     with Sandbox() as old:
         assert imports("--ledger", "l.ledger", into=old).code == 0
-    done = imports("--ledger", "l.ledger")
-    assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.stderr
-    assert "record its new URL with dealkit ledger set-base-url" in done.stderr
-    assert "record the new address with dealkit ledger set-base-url. If" in done.stderr
+    completed = imports("--ledger", "l.ledger")
+    assert completed.code == 2 and f"it is the ledger of another service, {old.url}" in completed.stderr
+    assert "record its new URL with dealkit ledger set-base-url" in completed.stderr
+    assert "record the new address with dealkit ledger set-base-url. If" in completed.stderr
     rename = ["ledger", "set-base-url", "l.ledger", url]
     assert imports.command(*rename, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
-    done = imports("--ledger", "l.ledger")
-    assert (done.code, parse_counts(done.stdout)["created"], imports.sandbox.agents) == (0, 2, [])
-    done = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
-    assert (done.code, done.stdout) == (2, "") and done.stderr.startswith("dealkit: there is no ledger no.ledger")
+    completed = imports("--ledger", "l.ledger")
+    assert (completed.code, parse_counts(completed.stdout)["created"], imports.sandbox.agents) == (0, 2, [])
+    completed = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
+    assert (completed.code, completed.stdout) == (2, "") and completed.stderr.startswith(
+        "dealkit: there is no ledger no.ledger"
+    )
 
 
 def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) -> None:
     imports.write(2)
-    done = imports(yes=False, stdin="y\n")
-    assert done.code == 2 and "check what is shown above, then add --yes" in done.stderr
+    completed = imports(yes=False, stdin="y\n")
+    assert completed.code == 2 and "check what is shown above, then add --yes" in completed.stderr
     for answer, code, created in (("", 1, 0), ("y", 0, 2)):
         with imports.on_a_terminal() as terminal:
             terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? [y/N] ")
@@ -575,11 +590,11 @@ def test_ctrl_c_waits_for_calls_in_flight_and_a_second_cancels_them(times: int, 
         process.send_signal(signal.SIGINT)
     else:
         release_responses(sandbox)
-    done = finish_command(process)
-    assert done.code == 130
+    completed = finish_command(process)
+    assert completed.code == 130
     resume_message = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
-    assert done.stderr.endswith(resume_message)
-    found = parse_counts(done.stdout)
+    assert completed.stderr.endswith(resume_message)
+    found = parse_counts(completed.stdout)
     # Up to four more rows have been read and wait for the rows in flight.
     created, unknown = (range(IMMEDIATE, IMMEDIATE + 1), 4) if times == 2 else (range(IMMEDIATE + 4, IMMEDIATE + 9), 0)
     assert found["created"] in created and found["unknown"] == unknown and found["rejected"] == 0
@@ -588,9 +603,9 @@ def test_ctrl_c_waits_for_calls_in_flight_and_a_second_cancels_them(times: int, 
     assert len(sandbox.agents) == found["created"]
 
     sandbox.clear_faults()
-    done = imports(*options)
-    assert done.code == (1 if times == 2 else 0)
-    assert parse_counts(done.stdout)["unknown"] == found["unknown"]
+    completed = imports(*options)
+    assert completed.code == (1 if times == 2 else 0)
+    assert parse_counts(completed.stdout)["unknown"] == found["unknown"]
     # Unknown rows are left to the user; no agent exists twice.
     assert count_distinct_agents(imports) == ROWS - found["unknown"]
 
@@ -612,7 +627,7 @@ def test_an_import_under_nohup_survives_its_terminal(imports: TableImport) -> No
     imports.write(ROWS)
     imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-    terminal = imports.on_a_terminal("--yes", "--concurrency", "4", before=ignoring)
+    terminal = imports.on_a_terminal("--yes", "--concurrency", "4", setup_code=ignoring)
     imports.sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     terminal.hang_up()
     release_responses(imports.sandbox)
@@ -657,13 +672,13 @@ def test_consecutive_service_errors_end_the_import(
 ) -> None:
     imports.write(100)
     imports.sandbox.fail_next(times=None, **fault)
-    done = imports("--ledger", "l.ledger")
-    assert done.code == code and expected_error in done.stderr
+    completed = imports("--ledger", "l.ledger")
+    assert completed.code == code and expected_error in completed.stderr
     # The other rows are not sent, because each failed create may have made an agent.
     assert len(imports.sandbox.requests) <= sent and imports.sandbox.agents == []
     imports.sandbox.clear_faults()
-    done = imports("--ledger", "l.ledger", "--resend-unknown")
-    assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
+    completed = imports("--ledger", "l.ledger", "--resend-unknown")
+    assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
 
 
 def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:
@@ -676,21 +691,23 @@ def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:
     sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     (imports.folder / "l.ledger").unlink()
     release_responses(sandbox)
-    done = finish_command(process)
-    assert done.code == 4 and "the file was moved, deleted or replaced" in done.stderr
+    completed = finish_command(process)
+    assert completed.code == 4 and "the file was moved, deleted or replaced" in completed.stderr
     assert (
-        "same command again" not in done.stderr
-        and "records this" not in done.stdout
-        and "to send them" not in done.stdout
+        "same command again" not in completed.stderr
+        and "records this" not in completed.stdout
+        and "to send them" not in completed.stdout
     )
-    made = len(sandbox.agents)
-    assert IMMEDIATE <= parse_counts(done.stdout)["created"] <= made < ROWS
+    created = len(sandbox.agents)
+    assert IMMEDIATE <= parse_counts(completed.stdout)["created"] <= created < ROWS
 
-    done = imports(*options)
-    assert done.code == 2 and "--yes cannot confirm" in done.stderr
+    completed = imports(*options)
+    assert completed.code == 2 and "--yes cannot confirm" in completed.stderr
     created = [*imports.outcomes().values()].count("created")
-    assert f"says that {created} of these rows were created, or may have been, but the ledger does not" in done.stdout
-    assert "put it back" in done.stdout and len(sandbox.agents) == made
+    assert (
+        f"says that {created} of these rows were created, or may have been, but the ledger does not" in completed.stdout
+    )
+    assert "put it back" in completed.stdout and len(sandbox.agents) == created
 
 
 def test_a_damaged_ledger_is_an_error_and_its_report_is_unchanged(imports: TableImport) -> None:
@@ -705,8 +722,11 @@ def test_a_damaged_ledger_is_an_error_and_its_report_is_unchanged(imports: Table
         connection.commit()
     imports.write(4)
     for options in (["--dry-run"], []):
-        done = imports("--ledger", "l.ledger", *options)
-        assert done.code == 2 and "it is damaged" in done.stderr
-        assert "leave out the rows sent after it was made" in done.stderr and "same command again" not in done.stderr
+        completed = imports("--ledger", "l.ledger", *options)
+        assert completed.code == 2 and "it is damaged" in completed.stderr
+        assert (
+            "leave out the rows sent after it was made" in completed.stderr
+            and "same command again" not in completed.stderr
+        )
         assert len(imports.sandbox.agents) == 3
     assert report.read_bytes() == before

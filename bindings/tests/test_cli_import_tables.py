@@ -55,16 +55,16 @@ NUMBERED = "Number,email,first_name,last_name\n"
 
 def test_a_dry_run_shows_the_mapping_and_sends_nothing(imports: TableImport) -> None:
     imports.write(TABLE)
-    done = imports.dry()
-    assert done == (1, DRY_RUN + "This was a dry run: nothing was sent.\n", "")
+    completed = imports.dry()
+    assert completed == (1, DRY_RUN + "This was a dry run: nothing was sent.\n", "")
     assert [path.name for path in imports.folder.iterdir()] == ["agents.csv"]
 
-    done = imports.dry("--map", "Tier = profile.tier", "--report", "report.csv")
-    assert "  Tier                         profile.tier\n" in done.stdout
+    completed = imports.dry("--map", "Tier = profile.tier", "--report", "report.csv")
+    assert "  Tier                         profile.tier\n" in completed.stdout
     ends = {"2": "not sent", "3": "invalid", "4": "invalid", "6": "invalid", "7": "not sent", "8": "invalid"}
     assert imports.outcomes("report.csv") == ends
     report = imports.folder / "report.csv"
-    assert "Hopper" not in done.stdout + done.stderr + report.read_text()
+    assert "Hopper" not in completed.stdout + completed.stderr + report.read_text()
     assert report.stat().st_mode & 0o777 == 0o600
 
 
@@ -74,8 +74,8 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
         for number in range(335)
     ]
     imports.write("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
-    done = imports.dry("--report", "r.csv", "--json")
-    problem_lines = done.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
+    completed = imports.dry("--report", "r.csv", "--json")
+    problem_lines = completed.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
     assert [re.split("  +", line.strip()) for line in problem_lines[1:]] == [
         ["2, 3, 4, … (341 rows)", "phone", "must be a plus sign followed by digits only, such as +15550100"],
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
@@ -92,7 +92,7 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
         ["340, 341, 342", "email", "similar problems: the report (--report) has the message of each row"],
     ]
     # With --json, every message is printed with its own rows.
-    errors = json.loads(done.stdout)["errors"]
+    errors = json.loads(completed.stdout)["errors"]
     assert errors[0]["rows"] == [*range(2, 343)]
     assert {error["message"][-3:]: error["rows"] for error in errors if error["column"] == "first_name"} == {
         str(256 + number): [number + 2] for number in range(7, 335, 50)
@@ -107,11 +107,11 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
 def test_two_rows_with_one_address_cause_a_warning(imports: TableImport) -> None:
     """The rows may be two agents, so both are sent."""
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n")
-    done = imports.dry("--key", "Number", "--report", "r.csv")
+    completed = imports.dry("--key", "Number", "--report", "r.csv")
     assert (
         "Worth a look\n  Rows  Column  Message\n  4, 5  email   is the same as in row 2: remove one, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
-    ) in done.stdout
-    assert done.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
+    ) in completed.stdout
+    assert completed.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
     assert imports("--key", "Number").code == 0
     assert len(imports.sandbox.agents) == 4
 
@@ -162,20 +162,24 @@ def test_likely_damaged_text_causes_a_warning(
     cell: str, column: str, expected_message: str, stops: bool, imports: TableImport
 ) -> None:
     imports.write(make_table({}, {column: cell}))
-    done = imports.dry("--report", "r.csv", "--json")
-    (warning,) = json.loads(done.stdout)["worth_a_look"]
+    completed = imports.dry("--report", "r.csv", "--json")
+    (warning,) = json.loads(completed.stdout)["worth_a_look"]
     assert (
-        done.code == 0
+        completed.code == 0
         and (warning["rows"], warning["column"]) == ([3], column)
         and warning["message"].startswith(expected_message)
     )
-    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(expected_message)}", done.stderr)
+    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(expected_message)}", completed.stderr)
     assert imports.report("r.csv")[1]["message"] == f"{column}: {warning['message']}"
-    assert cell in warning["message"] or cell not in done.stderr
+    assert cell in warning["message"] or cell not in completed.stderr
 
-    done = imports()
+    completed = imports()
     if stops:
-        assert done.code == 2 and "nothing was sent: --yes cannot confirm" in done.stderr and "row 3" in done.stderr
+        assert (
+            completed.code == 2
+            and "nothing was sent: --yes cannot confirm" in completed.stderr
+            and "row 3" in completed.stderr
+        )
     assert (imports.sandbox.agents == []) == stops
 
 
@@ -198,8 +202,8 @@ def test_undamaged_text_causes_no_warning(imports: TableImport) -> None:
             *({"profile.client_metadata.note": note} for note in notes),
         )
     )
-    done = imports.dry()
-    assert done.code == 0 and "Worth a look" not in done.stdout, done.stdout
+    completed = imports.dry()
+    assert completed.code == 0 and "Worth a look" not in completed.stdout, completed.stdout
 
 
 def test_lost_text_is_confirmed_by_a_person_or_mapped_by_an_option(imports: TableImport) -> None:
@@ -208,17 +212,17 @@ def test_lost_text_is_confirmed_by_a_person_or_mapped_by_an_option(imports: Tabl
         terminal.wait_for("Create 2 agents at ")
         terminal.enter("n\n")
         assert terminal.end() == 1
-    done = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")
-    assert done.code == 0 and "Worth a look" not in done.stdout
+    completed = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")
+    assert completed.code == 0 and "Worth a look" not in completed.stdout
 
 
 def test_keys_in_spreadsheet_notation_cause_a_warning(imports: TableImport) -> None:
     keys = ["00123", "00456", "789", "12345", "123456", "1.23457E+14", "77.0", "1,5e+20", "E5", "007"]
     imports.write(NUMBERED + "".join(f'"{key}",a{at}@example.com,A,B\n' for at, key in enumerate(keys)))
-    done = imports.dry("--key", "Number", "--report", "r.csv", "--json")
+    completed = imports.dry("--key", "Number", "--report", "r.csv", "--json")
     found = {
         error["message"].split(":")[0]: (error["rows"], error["column"])
-        for error in json.loads(done.stdout)["worth_a_look"]
+        for error in json.loads(completed.stdout)["worth_a_look"]
     }
     assert found == {
         "has an exponent, as a spreadsheet writes long numbers": ([7, 9], "Number"),
@@ -232,26 +236,31 @@ def test_many_columns_are_not_all_shown(imports: TableImport) -> None:
     names = ["email", "first_name", "last_name"]
     many = [*(f"profile.client_metadata.m{at}" for at in range(500)), *(f"other {at}" for at in range(700))]
     imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",x" * 1200 + "\n")
-    done = imports.dry()
-    assert done.code == 0 and len(done.stdout.splitlines()) < 60
-    assert re.search("… and 480 more +profile.client_metadata.…\n", done.stdout)
-    assert re.search("… and 680 more +not sent\n", done.stdout)
+    completed = imports.dry()
+    assert completed.code == 0 and len(completed.stdout.splitlines()) < 60
+    assert re.search("… and 480 more +profile.client_metadata.…\n", completed.stdout)
+    assert re.search("… and 680 more +not sent\n", completed.stdout)
     # Nor are all messages about them shown.
     imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",\x07" * 1200 + "\n")
-    done = imports.dry()
+    completed = imports.dry()
     assert (
-        "Worth a look" in done.stdout and "… and 400 more lines" in done.stdout and len(done.stdout.splitlines()) < 200
+        "Worth a look" in completed.stdout
+        and "… and 400 more lines" in completed.stdout
+        and len(completed.stdout.splitlines()) < 200
     )
     imports.write(",".join(["email", *many]) + "\n")
-    done = imports.dry()
-    assert done.code == 2 and len(done.stderr) < 2000 and done.stderr.endswith(" and 1,181 more\n")
+    completed = imports.dry()
+    assert completed.code == 2 and len(completed.stderr) < 2000 and completed.stderr.endswith(" and 1,181 more\n")
 
 
 def test_agents_have_the_values_of_the_table(imports: TableImport) -> None:
     imports.write(TABLE)
     maps = ["Tier=profile.tier", "Notes=profile.client_metadata.notes"]
-    done = imports(*(part for mapping in maps for part in ("--map", mapping)))
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4})
+    completed = imports(*(part for mapping in maps for part in ("--map", mapping)))
+    assert (completed.code, parse_counts(completed.stdout)) == (
+        1,
+        {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4},
+    )
     sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda body: str(body["email"]))
     # Empty cells are not sent.
     assert sent == [
@@ -276,9 +285,9 @@ def test_any_column_can_be_the_key(imports: TableImport) -> None:
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
     same = "  3     email   is the same as in row 2, but must identify the row: "
     assert same in imports.dry().stdout
-    done = imports("--key", "Number")
-    assert parse_counts(done.stdout) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  4     Number  is empty, but must identify the row: fill it in\n" in done.stdout
+    completed = imports("--key", "Number")
+    assert parse_counts(completed.stdout) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
+    assert "  4     Number  is empty, but must identify the row: fill it in\n" in completed.stdout
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
     wrong = imports("--key", "Nummer")
@@ -301,17 +310,20 @@ def test_a_first_row_with_data_is_not_printed(cell: str, imports: TableImport) -
         ["deals", "export", "--ids", "agents.csv", "--out", "deals.ndjson"],
     ):
         for options in ([], ["--json"]):
-            done = imports.command(*command, *options, url=imports.sandbox.url)
-            assert done.code == 2 and done.stderr.endswith(expected_error), done
-            assert "canary" not in f"{done.stdout}{done.stderr}".lower() and cell not in f"{done.stdout}{done.stderr}"
+            completed = imports.command(*command, *options, url=imports.sandbox.url)
+            assert completed.code == 2 and completed.stderr.endswith(expected_error), completed
+            assert (
+                "canary" not in f"{completed.stdout}{completed.stderr}".lower()
+                and cell not in f"{completed.stdout}{completed.stderr}"
+            )
 
 
 def test_options_find_columns_despite_unusual_spaces_and_normalization(imports: TableImport) -> None:
     """Spreadsheets write line breaks and no-break spaces in headers, and macOS writes decomposed letters."""
     imports.write('"E-mail\n(work)";"First;\nname";Nach\u00a0name;Pra\u0308fix\na@example.com;Ada;Lovelace;x\n')
     maps = ["E-mail (work)=email", "First; name=first_name", "Nach name=last_name", "Pr\u00e4fix=profile.tier"]
-    done = imports(*(part for mapping in maps for part in ("--map", mapping)))
-    assert done.code == 0 and "  E-mail (work)  email" in done.stdout
+    completed = imports(*(part for mapping in maps for part in ("--map", mapping)))
+    assert completed.code == 0 and "  E-mail (work)  email" in completed.stdout
     [agent] = imports.sandbox.agents
     assert (agent.email, agent.first_name, agent.last_name, agent.sent["profile"]) == (
         "a@example.com", "Ada", "Lovelace", {"tier": "x"},
@@ -327,9 +339,12 @@ def test_a_ledger_rejects_another_key_column(imports: TableImport) -> None:
     assert summary(imports.folder / "l.ledger").key_name == "email"
     imports.sandbox.clear_requests()
     for dry in (["--dry-run"], []):
-        done = imports("--key", "Number", "--ledger", "l.ledger", *dry)
-        assert done.code == 2 and 'its keys are called "email", but those used here are called "Number"' in done.stderr
-        assert "\n--key selects the column with the keys." in done.stderr
+        completed = imports("--key", "Number", "--ledger", "l.ledger", *dry)
+        assert (
+            completed.code == 2
+            and 'its keys are called "email", but those used here are called "Number"' in completed.stderr
+        )
+        assert "\n--key selects the column with the keys." in completed.stderr
     assert not imports.sandbox.requests
 
 
@@ -367,8 +382,8 @@ def test_unusable_tables_are_errors(
     content: bytes, options: list[str], expected_error: str, imports: TableImport
 ) -> None:
     (imports.folder / "agents.csv").write_bytes(content)
-    done = imports.dry(*options)
-    assert done.code == 2 and done.stderr.startswith("dealkit: ") and expected_error in done.stderr
+    completed = imports.dry(*options)
+    assert completed.code == 2 and completed.stderr.startswith("dealkit: ") and expected_error in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -429,8 +444,8 @@ def test_a_report_replaces_only_an_earlier_report(report: str, expected_error: s
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()}
     path = report.format(name=folder.name)
     for options in ([], ["--dry-run"]):
-        done = imports("--ledger", "l.ledger", "--report", path, *options)
-        assert done.code in (2, 4) and expected_error in done.stderr, done
+        completed = imports("--ledger", "l.ledger", "--report", path, *options)
+        assert completed.code in (2, 4) and expected_error in completed.stderr, completed
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()} == before
     assert imports.sandbox.requests == []
 
@@ -445,9 +460,9 @@ def test_a_full_disk_while_writing_the_report_loses_no_outcome(imports: TableImp
     report.unlink()
     report.mkdir()
     imports.sandbox.release()
-    done = finish_command(process)
-    assert done.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in done.stderr
-    assert parse_counts(done.stdout)["created"] == 30
+    completed = finish_command(process)
+    assert completed.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in completed.stderr
+    assert parse_counts(completed.stdout)["created"] == 30
 
 
 def test_no_cell_of_a_report_is_a_formula(imports: TableImport) -> None:
@@ -471,11 +486,11 @@ def test_no_value_of_a_row_is_in_an_error(fault: dict[str, Any], imports: TableI
     options = ["--ledger", "l.ledger", "--report", "report.csv", "--key", "Number"]
     with Sandbox(service_key=key) as sandbox:
         sandbox.fail_next(method="POST", **fault)
-        done = run_command(*imports.arguments(*options), url=sandbox.url, key=key, cwd=folder)
-    assert done.code == 1
+        completed = run_command(*imports.arguments(*options), url=sandbox.url, key=key, cwd=folder)
+    assert completed.code == 1
     stored_text = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
     for canary in (person, "canary@example.com", key):
-        assert canary not in done.stdout + done.stderr + stored_text
+        assert canary not in completed.stdout + completed.stderr + stored_text
 
 
 HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"
@@ -515,10 +530,10 @@ def test_options_convert_dates_phone_numbers_and_words(
     cells: str, options: list[str], sent: Any, imports: TableImport
 ) -> None:
     imports.write(f"{HEADER}a@example.com,A,B,{cells}\n")
-    done = imports(*options)
+    completed = imports(*options)
     if isinstance(sent, str):
-        assert done.code == 2 and sent in done.stderr
+        assert completed.code == 2 and sent in completed.stderr
         return
-    assert done.code == (sent is None)
+    assert completed.code == (sent is None)
     fixed = {"email": "a@example.com", "first_name": "A", "last_name": "B", "profile": {}}
     assert [agent.sent for agent in imports.sandbox.agents] == ([] if sent is None else [{**fixed, **sent}])

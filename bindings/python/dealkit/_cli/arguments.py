@@ -48,8 +48,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         options.parser.print_help()
         options.parser.exit()
     for name in _TEXT_OPTIONS:
-        given = getattr(options, name, None)
-        if not all(map(is_valid_unicode, given if isinstance(given, list) else [given or ""])):
+        value = getattr(options, name, None)
+        if not all(map(is_valid_unicode, value if isinstance(value, list) else [value or ""])):
             options.parser.error(f"{name.replace('_', '-')} is not valid text in the terminal's encoding")
     options.arguments = list(arguments)
     return options

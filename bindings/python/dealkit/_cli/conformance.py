@@ -129,8 +129,8 @@ def run(options: Namespace) -> int:
                 rows.append({"Question": probe.name, "Answer": status, "Verdict": verdict})
         except DealkitError as error:
             interruption = to_command_error(error)
-    found = {*_find_variants(probes, responses)}
-    variants = [name for name in READINGS if name in found]
+    detected = {*_find_variants(probes, responses)}
+    variants = [name for name in READINGS if name in detected]
     counts = {"asked": len(rows), "breaches": breaches}
     options.result.update(
         counts=counts, readings=variants, answers=[{name.lower(): text for name, text in row.items()} for row in rows]
@@ -146,8 +146,8 @@ def run(options: Namespace) -> int:
 
 
 def _send_probe(client: Client, probe: _Probe, deal_id: str | None) -> tuple[_Response | None, str]:
-    """Sends a request. Returns the response, if there was one, and the rule that it violates, or "". Raises an error
-    after which no further request makes sense.
+    """Sends a request. Returns the response, if there was one, and the rule that it violates, or "". Raises the error
+    if further requests would be pointless.
     """
     method, path = probe.request.split()
     segments = [

@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
     if warnings := rows.warnings.print_table("Worth a look"):
         result["worth_a_look"] = warnings
     for kind, advice in _OPTIONS_BY_PROBLEM.items():
-        if any(kind == found for _, found in rows.problems):
+        if any(kind == problem_kind for _, problem_kind in rows.problems):
             print_result(f"{advice}.")
     result["counts"] = {"rows": sendable + invalid, "sendable": sendable, "invalid": invalid}
     print_result(f"{format_count(sendable, 'row')} can be sent, {invalid:,} cannot")

@@ -110,18 +110,18 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
 
     def print_table(self, title: str) -> list[dict[str, Any]]:
         """Prints the first messages of each kind with their first row numbers. Returns all stored messages for --json."""
-        shown = []
+        lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
                 more = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
                 first = ", ".join(map(str, numbers[:_MAX_SHOWN]))
-                shown.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
-        if len(shown) > _MAX_LINES:
-            more = f"… and {len(shown) - _MAX_LINES:,} more lines: the report (--report) has all problems"
-            shown[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
-        if shown:
+                lines.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+        if len(lines) > _MAX_LINES:
+            more = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
+            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
+        if lines:
             print_result(colorize(title, "bold"))
-            print_result(f"{format_table(shown)}\n")
+            print_result(f"{format_table(lines)}\n")
         return [
             {"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text}
             for (column, _), group in self.items()
@@ -175,8 +175,8 @@ class ImportRows:
                 warnings, is_damaged = self._find_row_damage(key, values, columns_with_problems)
                 if (duplicate := self._find_duplicate(number, key, agent, columns_with_problems)) is not None:
                     (warnings if duplicate[1] == "address" else problems).append(duplicate)
-                for groups, found in ((self.problems, problems), (self.warnings, warnings)):
-                    for column, kind, text in found:
+                for groups, details in ((self.problems, problems), (self.warnings, warnings)):
+                    for column, kind, text in details:
                         groups.add(column, kind, number, text)
                 message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or warnings)
                 self._database.execute(
@@ -253,8 +253,8 @@ class ImportRows:
         if self._database.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (kind, text, number)).rowcount:
             return number
         query = "SELECT number FROM first_rows WHERE kind = ? AND text = ?"
-        found: int = self._database.execute(query, (kind, text)).fetchone()[0]
-        return found
+        first_row: int = self._database.execute(query, (kind, text)).fetchone()[0]
+        return first_row
 
     def sendable(self) -> Iterator[tuple[RowResult, dict[str, Any]]]:
         """Yields the valid rows with the arguments that create their agents."""
@@ -268,8 +268,8 @@ class ImportRows:
 
     def invalid(self) -> Iterator[RowResult]:
         """Yields the invalid rows that have a key."""
-        found = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
-        return (RowResult(*row) for row in found)
+        selected = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
+        return (RowResult(*row) for row in selected)
 
     def results(self) -> Iterator[RowResult]:
         """Yields the result of each row. Includes an agent_id that the user has entered in the last report, until the row
@@ -312,15 +312,15 @@ class ImportRows:
 
     def damaged_row_numbers(self) -> list[int]:
         """Returns the numbers of sendable rows in which text is certainly lost."""
-        found = self._database.execute(
+        selected = self._database.execute(
             "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
         )
-        return [number for (number,) in found]
+        return [number for (number,) in selected]
 
     def count_outcomes(self) -> Counter[tuple[str, bool]]:
         """Counts the rows by outcome and by whether an earlier run recorded it."""
-        found = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
-        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in found})
+        selected = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
+        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in selected})
 
     def _select_in_batches(self, columns: str, where: str = "1") -> Iterator[Any]:
         """Selects rows in batches, so that the caller may change rows between them."""
@@ -345,8 +345,8 @@ def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool
         number = earlier + count_outcomes[outcome, False]
         result["counts"][outcome.replace(" ", "_")] = number
         earlier_note = f" ({earlier:,} in an earlier run)" if earlier and outcome != IN_PROGRESS else ""
-        record_result = meaning if meaning and number and (can_resume or outcome != "not sent") else ""
+        explanation = meaning if meaning and number and (can_resume or outcome != "not sent") else ""
         if number or outcome in ("created", "rejected", "unknown"):
-            shown = colorize(f"{number:,}", colour) if number else "0"
-            numbers[outcome.capitalize()] = f"{shown}{earlier_note}  {record_result}".rstrip()
+            count = colorize(f"{number:,}", colour) if number else "0"
+            numbers[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
     print_result(format_pairs(numbers))

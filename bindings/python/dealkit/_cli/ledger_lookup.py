@@ -47,10 +47,10 @@ def record_earlier_outcomes(
     service = service_url(options) or None
     for batch in _batches(rows):
         keys = [row.key for row, _ in batch]
-        found = ledger.look_up(
+        ledger_rows = ledger.look_up(
             path, keys, key_name=rows.key_name, service=service, requests=[agent for _, agent in batch]
         )
-        for (row, _), recorded in zip(batch, found, strict=True):
+        for (row, _), recorded in zip(batch, ledger_rows, strict=True):
             if recorded is None or (options.resend_unknown and recorded.outcome == "unknown"):
                 continue
             result = _result_from_ledger(row, recorded, ROW_CHANGED if recorded.request_differs else "")
@@ -61,8 +61,8 @@ def record_earlier_outcomes(
     # A row that has become invalid still has its agent.
     invalid = rows.invalid()
     while invalid_batch := [*islice(invalid, BATCH_SIZE)]:
-        found = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=service)
-        for row, recorded in zip(invalid_batch, found, strict=True):
+        ledger_rows = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=service)
+        for row, recorded in zip(invalid_batch, ledger_rows, strict=True):
             if recorded is not None:
                 rows.record_result(
                     _result_from_ledger(
@@ -77,14 +77,20 @@ ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
 """The message for a row that has changed since its agent was created."""
 
 
-def _result_from_ledger(row: RowResult, found: ledger.LedgerRow, change: str) -> RowResult:
+def _result_from_ledger(row: RowResult, recorded: ledger.LedgerRow, change: str) -> RowResult:
     """Converts a ledger's row to the result of a table's row. `change` describes a change of the row."""
-    reason = ": ".join(part for part in (found.title, found.code) if part)
+    reason = ": ".join(part for part in (recorded.title, recorded.code) if part)
     parts = [f"the service rejected it: {escape_controls(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])
-    outcome = import_outcome(found.outcome, in_flight=found.in_flight)
+    outcome = import_outcome(recorded.outcome, in_flight=recorded.in_flight)
     return RowResult(
-        row.number, row.key, outcome, found.agent_id or "", str(found.status_code or ""), message, was_earlier=True
+        row.number,
+        row.key,
+        outcome,
+        recorded.agent_id or "",
+        str(recorded.status_code or ""),
+        message,
+        was_earlier=True,
     )
 
 
@@ -101,12 +107,12 @@ def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
         known_emails |= {str(agent["email"]).casefold() for row, agent in batch if row.was_earlier}
         new = [(row, str(agent["email"])) for row, agent in batch if not row.was_earlier]
         by_email = ledger.look_up_emails(own_ledger, [email for _, email in new])
-        sent = [row_and_email for row_and_email, found in zip(new, by_email, strict=True) if found is not None]
+        sent = [row_and_email for row_and_email, recorded in zip(new, by_email, strict=True) if recorded is not None]
         # Looks up keys after addresses: another import may have sent a row since the first lookup, and then the ledger
         # knows its key.
         by_key = ledger.look_up(own_ledger, [row.key for row, _ in sent], key_name=rows.key_name)
-        for (row, email), found in zip(sent, by_key, strict=True):
-            if found is None:
+        for (row, email), recorded in zip(sent, by_key, strict=True):
+            if recorded is None:
                 emails_by_row[row.number] = email.casefold()
             else:
                 known_emails.add(email.casefold())
@@ -119,25 +125,25 @@ def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namesp
     that cannot be read. Prints the number of rows that each knows.
     """
     folders = {Path(options.file).parent, *([own_ledger.parent] if isinstance(own_ledger, Path) else [])}
-    found = []
+    other_ledgers = []
     for path in (path for folder in sorted(folders) for path in ledger.in_folder(folder)):
         if isinstance(own_ledger, Path) and own_ledger.exists() and own_ledger.samefile(path):
             continue
         try:
             number = sum(_count_known(path, batch) for batch in _batches(rows))
         except LedgerError as error:
-            found.append(path)
+            other_ledgers.append(path)
             print_result(
                 f"{file_display_name(path)}, another ledger, cannot be read: {format_error(error)}. It may have some of these rows."
             )
             continue
         if number:
-            found.append(path)
+            other_ledgers.append(path)
             print_result(
                 f"{file_display_name(path)}, another ledger, has {number:,} of these rows. This import does not use it, so it would send "
                 "all of its rows."
             )
-    return found
+    return other_ledgers
 
 
 def _count_known(path: Path, batch: list[tuple[RowResult, dict[str, Any]]]) -> int:

@@ -67,8 +67,8 @@ def make_client(options: Namespace, *, max_retries: int | None = None) -> Client
 
 def service_url(options: Namespace) -> str:
     """Returns the base URL as the user gave it."""
-    given: str = options.base_url or _environment_variable("DEALKIT_BASE_URL")
-    return given.rstrip("/")
+    url: str = options.base_url or _environment_variable("DEALKIT_BASE_URL")
+    return url.rstrip("/")
 
 
 def _environment_variable(name: str) -> str:

@@ -150,12 +150,12 @@ def _is_unsafe(character: str) -> bool:
     return character in _DIRECTION_CONTROLS or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
-def is_valid_unicode(given: str) -> bool:
+def is_valid_unicode(text: str) -> bool:
     """Returns whether an argument or a variable is valid Unicode. Python decodes other bytes to unpaired surrogates,
     which only paths may contain.
     """
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -271,16 +271,16 @@ def format_count(number: int, noun: str) -> str:
 
 def format_command(arguments: Sequence[str]) -> str:
     """Formats a command that the user can type again, without the user and the password of a database."""
-    shown = []
+    parts = []
     for index, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
         if equals and option == "--ledger":
-            shown.append(f"{option}={ledger_display_name(value)}")
+            parts.append(f"{option}={ledger_display_name(value)}")
         elif arguments[index - 1 : index] == ["--ledger"] or (index == 2 and arguments[0] == "ledger"):
-            shown.append(ledger_display_name(argument))
+            parts.append(ledger_display_name(argument))
         else:
-            shown.append(escape_controls(argument))
-    return f"dealkit {shlex.join(shown)}"
+            parts.append(escape_controls(argument))
+    return f"dealkit {shlex.join(parts)}"
 
 
 def ledger_display_name(ledger: str | Path) -> str:

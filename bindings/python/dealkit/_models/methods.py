@@ -83,15 +83,15 @@ def _to_raw_json(label: str, value: Any) -> Any:
     return unwrap(_native.raw_json(_encode_json(label, value)))
 
 
-def _build_document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Builds a model's JSON document from its attributes. A nested model may be given as a mapping."""
     label, fields = model.__name__, {name: (wire, kind) for name, wire, kind, *_ in model.__dealkit_fields__}
-    extra = given.get("extra") or {}
+    extra = attributes.get("extra") or {}
     if not isinstance(extra, Mapping):
         raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
     extra_fields = {plain(wire): _to_raw_json(f"{label}.extra", value) for wire, value in extra.items()}
     document: dict[str, Any] = dict(extra_fields)
-    for name, value in given.items():
+    for name, value in attributes.items():
         if name == "extra" or value is None:
             continue
         if name not in fields:
@@ -105,13 +105,15 @@ def _build_document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_model(
-    model: Any, given: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
+    model: Any, attributes: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
 ) -> Any:
     """Builds a model from attributes and the unchanged JSON of another model, by reading their document like a
     response.
     """
     return unwrap(
-        model._read(_encode_json(model.__name__, {**(unchanged or {}), **_build_document(model, given)}), on_unreadable)
+        model._read(
+            _encode_json(model.__name__, {**(unchanged or {}), **_build_document(model, attributes)}), on_unreadable
+        )
     )
 
 
@@ -163,12 +165,12 @@ class ModelMethods:
         Such a field is None, or empty. Like the JSON of an undocumented field, its JSON is available from ``extra``,
         ``get`` and ``to_json``.
         """
-        found = unwrap(self._unreadable())
-        if not found:
+        unreadable_fields = unwrap(self._unreadable())
+        if not unreadable_fields:
             return ()
         from dealkit._models.unreadable import UnreadableField
 
-        return tuple(UnreadableField(*field) for field in found)
+        return tuple(UnreadableField(*field) for field in unreadable_fields)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.

@@ -89,12 +89,12 @@ def _custom_error(kind: Any, text: Any) -> PydanticCustomError:
     return PydanticCustomError(kind, text)
 
 
-def _build_document(model: Any, given: Mapping[Any, Any], location: Location) -> dict[Any, Any]:
+def _build_document(model: Any, values: Mapping[Any, Any], location: Location) -> dict[Any, Any]:
     """Builds the JSON document of a mapping."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
     return {
         wire: _to_json_value(model, kinds.get(wire, "object"), value, (*location, wire if wire in kinds else "*"))
-        for wire, value in given.items()
+        for wire, value in values.items()
     }
 
 
@@ -189,19 +189,19 @@ def _validate_arguments(typed_dict: Any, value: Any, _: object) -> dict[str, Any
     """Returns the arguments, if the native core accepts them."""
     if not isinstance(value, Mapping):
         raise _validation_error(typed_dict, [("dict_type", "Input should be an object", ())])
-    known = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
+    arguments = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
     problems: list[tuple[str, str, Location]] = [
-        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
+        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in arguments
     ]
     try:
-        violations = find_violations({**known})
+        violations = find_violations({**arguments})
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
         problems += [(violation.code, violation.detail, _parse_pointer(violation.pointer)) for violation in violations]
     if problems:
         raise _validation_error(typed_dict, problems)
-    return known
+    return arguments
 
 
 def _validate_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
