@@ -318,7 +318,7 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = command_environment(sandbox.url, sandbox.service_key)
         piped = subprocess.run(command, stdin=stdin, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS)
-    assert piped.returncode == 2 and b"is the same file as standard input" in completed.stderr
+    assert piped.returncode == 2 and b"is the same file as standard input" in piped.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
 
