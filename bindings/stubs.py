@@ -15,7 +15,7 @@ from pathlib import Path
 
 # Importing `_models.classes` adds the methods that are Python code.
 from dealkit._models import classes
-from dealkit._models.fields import read_type
+from dealkit._models.fields import format_type
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "bindings" / "python" / "dealkit"
@@ -29,25 +29,25 @@ def models() -> list[type]:
     return sorted(classes.MODELS, key=lambda model: model.__name__)
 
 
-def doc(of: object, indent: str) -> str:
-    """Formats a docstring with the indentation of the code around it."""
-    text = inspect.getdoc(of)
+def doc(annotation: object, indent: str) -> str:
+    """A docstring, indented as the code around it."""
+    text = inspect.getdoc(annotation)
     if text is None:
-        raise SystemExit(f"{of} has no docstring")
+        raise SystemExit(f"{annotation} has no docstring")
     return textwrap.indent(text, indent).strip()
 
 
 def declaration(name: str, kind: str, need: str, text: str) -> str:
-    """Formats the declaration of an attribute, which is also a keyword of the constructor."""
-    of = read_type(kind, need)
+    """The declaration of an attribute, which is also a keyword of the constructor."""
+    annotation = format_type(kind, need)
     if kind.startswith("["):
-        of = f"_Items[{kind[1:-1]}]"
+        annotation = f"_Items[{kind[1:-1]}]"
     elif kind == "decimal":
-        of = "_Number"
+        annotation = "_Number"
     elif kind == "strings":
-        of = "_Texts"
+        annotation = "_Texts"
     default = "" if need == "required" else " = ..."
-    return f'    {name}: {of}{default}\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
+    return f'    {name}: {annotation}{default}\n    """{textwrap.indent(text, " " * 4).strip()}"""\n'
 
 
 def model_stub(model: type) -> str:

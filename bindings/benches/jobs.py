@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from postgres import Postgres, programs
+from postgres import Postgres, find_programs
 from processes import KEY, sandbox
 from rounds import Bench, Table, make_parser
 
@@ -114,7 +114,7 @@ def measure_imports(bench: Bench, url: str, rows: int, folder: Path) -> None:
 
     with ExitStack() as stack:
         stores = {"without a ledger": [], "in a file": ["agents.ledger"]}
-        if found := programs():
+        if found := find_programs():
             database = stack.enter_context(Postgres(found, "bench"))
             stores["in PostgreSQL"] = [f"{database.url}?schema=bNEW"]
         for in_flight in (8, IN_FLIGHT):

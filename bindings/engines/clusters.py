@@ -1,6 +1,7 @@
 """Clusters of two worker processes on this machine, and the code that runs the example on them.
 
-The workers have the service key, and the process that submits tasks does not, as on a cluster with well-managed secrets.
+Only the workers have the service key, as in a cluster with well-managed secrets. The process that submits tasks does
+not.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dealkit.testing import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "python" / "on_engines.py"
 WORKERS = 2
-# The wait limit in seconds, for a busy machine.
-WAIT_LIMIT = 300
+# The time limit in seconds, enough for a busy machine.
+TIMEOUT_SECONDS = 300
 
 
 class Cluster:
-    """A cluster for the example. Its processes write to ``folder``, whose path must be short, because the folder contains
+    """A cluster that the example runs on. Its processes write to ``folder``, whose path must be short because it holds
     sockets.
     """
 
@@ -35,7 +36,7 @@ class Cluster:
         self.folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
-        # Inherit no settings of a service or an engine, and write only to the folder.
+        # Inherits no setting of a service or an engine, and writes to no other folder.
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -46,7 +47,7 @@ class Cluster:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "TMPDIR": str(folder / "tmp"),
-            # A time zone other than the timestamps' UTC.
+            # Differs from the time zone of the timestamps.
             "TZ": "America/New_York",
         }
         self.secrets = {
@@ -57,7 +58,7 @@ class Cluster:
         self._start()
 
     def _start(self) -> None:
-        """Starts the processes that the example does not start."""
+        """Starts the processes that must exist before the example starts."""
 
     def _command(self) -> list[str]:
         """Returns the command that runs a program."""
@@ -67,39 +68,39 @@ class Cluster:
         """Returns whether a process runs tasks."""
         raise NotImplementedError
 
-    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
+    def start_example(self, *arguments: object) -> subprocess.Popen[bytes]:
         """Starts the example with these arguments."""
         return self._spawn("driver", [*self._command(), str(EXAMPLE), self.name, *map(str, arguments)], self.env)
 
     def run(self, *arguments: object) -> tuple[int, str]:
-        """Runs the example and returns its exit code and its output."""
-        code = self.begin(*arguments).wait(WAIT_LIMIT)
+        """Runs the example, and returns its exit code and its output."""
+        code = self.start_example(*arguments).wait(TIMEOUT_SECONDS)
         return code, (self.folder / "driver.log").read_text(errors="replace")
 
     def workers(self) -> list[psutil.Process]:
         """Returns the processes that run tasks."""
-        return [process for process in self.processes() if _still(self._is_worker, process)]
+        return [process for process in self.processes() if _call_if_alive(self._is_worker, process)]
 
     def processes(self) -> list[psutil.Process]:
-        """Returns all processes that this cluster has started, and their descendants."""
+        """Returns all processes that were started here, and their descendants."""
         found = []
         for process in self._processes:
             try:
-                one = psutil.Process(process.pid)
-                found += [*one.children(recursive=True), one]
+                running = psutil.Process(process.pid)
+                found += [*running.children(recursive=True), running]
             except psutil.Error:
-                pass  # The process has ended.
+                pass  # the process has ended
         return found
 
     def close(self) -> None:
-        """Ends every process, by its id."""
+        """Kills every process by its id."""
         processes = self.processes()
         for process in processes:
-            _still(psutil.Process.terminate, process)
+            _call_if_alive(psutil.Process.terminate, process)
         for process in psutil.wait_procs(processes, 10)[1]:
-            _still(psutil.Process.kill, process)
+            _call_if_alive(psutil.Process.kill, process)
         for started in self._processes:
-            started.wait(WAIT_LIMIT)
+            started.wait(TIMEOUT_SECONDS)
 
     def _spawn(self, log: str, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as output:
@@ -116,16 +117,16 @@ class Cluster:
         self.close()
 
 
-def _still(ask: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
-    """Calls a function with a process, and returns False if the process has ended."""
+def _call_if_alive(function: Callable[[psutil.Process], object], process: psutil.Process) -> bool:
+    """Calls a function with a process and returns its truth value. Returns False if the process has ended."""
     try:
-        return bool(ask(process))
+        return bool(function(process))
     except psutil.Error:
         return False
 
 
 class DaskCluster(Cluster):
-    """A Dask scheduler, and a nanny that restarts dead workers."""
+    """A scheduler, and a nanny that restarts dead workers."""
 
     name = "dask"
 
@@ -134,18 +135,18 @@ class DaskCluster(Cluster):
         dask = [sys.executable, "-m", "dask"]
         local = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(address)]
         self._spawn("scheduler", [*dask, "scheduler", *local, "--port", "0"], self.env)
-        wait_until(lambda: address.exists() and address.read_text().endswith("}"), WAIT_LIMIT)
+        wait_until(lambda: address.exists() and address.read_text().endswith("}"), TIMEOUT_SECONDS)
         workers = ["--nworkers", str(WORKERS), "--nthreads", "1", "--local-directory", str(self.folder / "tmp")]
         self._spawn("workers", [*dask, "worker", *local, *workers], {**self.env, **self.secrets})
         self.env["DASK_SCHEDULER_ADDRESS"] = json.loads(address.read_text())["address"]
-        wait_until(lambda: len(self.workers()) == WORKERS, WAIT_LIMIT)
+        wait_until(lambda: len(self.workers()) == WORKERS, TIMEOUT_SECONDS)
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return "spawn_main" in " ".join(process.cmdline())
 
 
 class SparkCluster(Cluster):
-    """Spark in local mode, with one Python process for each configured core.
+    """Spark in local mode, with a Python process for each core.
 
     The workers inherit the driver's environment, so the driver has the key too.
     """
@@ -162,17 +163,19 @@ class SparkCluster(Cluster):
             "spark.local.dir": self.folder / "tmp",
         }
         options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        # Allow four attempts per task, as on a cluster.
+        # Allows four attempts of a task, as on a cluster.
         return ["spark-submit", "--master", f"local[{WORKERS},4]", *options]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        # The daemon is the parent of the processes that run tasks.
+        # Workers are the children of a daemon process.
         parent = process.parent()
-        return all("pyspark.daemon" in " ".join(one.cmdline()) for one in (process, parent) if one is not None)
+        return all(
+            "pyspark.daemon" in " ".join(running.cmdline()) for running in (process, parent) if running is not None
+        )
 
 
 class RayCluster(Cluster):
-    """The head of a Ray cluster, which starts workers when tasks arrive."""
+    """The head of a Ray cluster, which starts workers as tasks arrive."""
 
     name = "ray"
 
@@ -190,11 +193,11 @@ class RayCluster(Cluster):
         given = [f"{name}={value}" for name, value in options.items()]
         self._spawn("head", [*ray, *given], {**self.env, **self.secrets})
         address = self.folder / "ray" / "ray_current_cluster"
-        wait_until(address.exists, WAIT_LIMIT)
+        wait_until(address.exists, TIMEOUT_SECONDS)
         self.env["RAY_ADDRESS"] = address.read_text().strip()
 
     def _is_worker(self, process: psutil.Process) -> bool:
         return process.cmdline()[0].startswith("ray::do_task")
 
 
-CLUSTERS: dict[str, type[Cluster]] = {one.name: one for one in (DaskCluster, SparkCluster, RayCluster)}
+CLUSTERS: dict[str, type[Cluster]] = {running.name: running for running in (DaskCluster, SparkCluster, RayCluster)}

@@ -1,4 +1,6 @@
-"""The example on an engine's workers: it writes the same tables as one process, and creates no agent twice, even if workers die."""
+"""The example on an engine's workers creates the same tables as in one process, and no agent twice, even if workers are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow
 import pytest
-from clusters import CLUSTERS, WAIT_LIMIT, WORKERS, Cluster
+from clusters import CLUSTERS, TIMEOUT_SECONDS, WORKERS, Cluster
 from postgres import POSTGRES_PACKAGE, Postgres, must_skip, required_programs
 from processes import wait_until
 from pyarrow import parquet
@@ -22,14 +24,14 @@ from dealkit.testing import Sandbox
 
 ENGINES = os.environ.get("DEALKIT_ENGINES", "dask spark ray").split()
 
-# The number of deals per task, which are requested again if a worker dies.
-PER_TASK = 250
+# The number of deals per task, and so the number that may be requested again after a worker dies.
+DEALS_PER_TASK = 250
 
-# Several ids: one does not exist, and one must be escaped.
+# Existing deals, one that does not exist, and one whose id is not a plain path segment.
 IDS = [*(f"g_{n}" for n in range(2_500)), "no-such-deal", "a/b c\u00e9"]
 
-# Values that are easily lost: many digits, the latest date and timestamp, an undocumented field.
-FULL = {
+# Values that are hard to transfer: many digits, dates at the end of the calendar, an undocumented field.
+UNUSUAL_DEAL = {
     "id": IDS[-1],
     "expiry_date": "9999-12-31",
     "created_at": "9999-12-31T23:59:59.999999Z",
@@ -40,20 +42,20 @@ FULL = {
 
 
 class ClusterAndService(NamedTuple):
-    """A cluster, and the service that it calls."""
+    """A cluster and its service."""
 
     cluster: Cluster
     sandbox: Sandbox
-    # Without PostgreSQL, there is no database.
+    # The ledger's URL, or an empty string if PostgreSQL is not installed.
     ledger: str
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def environment(request: pytest.FixtureRequest) -> Iterator[ClusterAndService]:
-    # Not pytest's folder, because the paths of Ray's sockets would be too long.
+def cluster_and_service(request: pytest.FixtureRequest) -> Iterator[ClusterAndService]:
+    # Outside pytest's folder, because the paths of Ray's sockets would be too long there.
     folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
     with Sandbox(generate=2_500, seed=7) as sandbox:
-        sandbox.insert_deal(FULL)
+        sandbox.insert_deal(UNUSUAL_DEAL)
         with nullcontext() if must_skip() else Postgres(required_programs(), "password") as server:
             url = "" if server is None else server.url
             with CLUSTERS[request.param](folder, sandbox, url) as cluster:
@@ -61,31 +63,31 @@ def environment(request: pytest.FixtureRequest) -> Iterator[ClusterAndService]:
     shutil.rmtree(folder)
 
 
-def sent(sandbox: Sandbox) -> int:
+def count_requests(sandbox: Sandbox) -> int:
     """Returns the number of requests so far."""
     return sandbox.requests[-1].number if sandbox.requests else 0
 
 
-def test_an_export_whose_worker_is_killed(environment: ClusterAndService, tmp_path: Path) -> None:
-    cluster, sandbox, _ = environment
+def test_an_export_survives_a_killed_worker(cluster_and_service: ClusterAndService, tmp_path: Path) -> None:
+    cluster, sandbox, _ = cluster_and_service
     ids = tmp_path / "ids.txt"
-    # One id twice, and an empty line at the end.
+    # A duplicate id, and an empty line at the end.
     ids.write_text("\n".join([*IDS, IDS[0], ""]))
     sandbox.fail_next(status=503, path="/v1/deals/g_2300", times=None)
-    job = ("export", ids, tmp_path, "--rate-limit", 250, "--per-task", PER_TASK)
-    process = cluster.begin(*job)
-    wait_until(lambda: sent(sandbox) >= 600 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
+    job = ("export", ids, tmp_path, "--rate-limit", 250, "--per-task", DEALS_PER_TASK)
+    process = cluster.start_example(*job)
+    wait_until(lambda: count_requests(sandbox) >= 600 and len(cluster.workers()) == WORKERS, TIMEOUT_SECONDS)
     cluster.workers()[0].kill()
-    assert process.wait(WAIT_LIMIT) == 1
-    # Finished tasks were not repeated; the 503 was retried, perhaps twice.
-    assert sent(sandbox) <= len(IDS) + PER_TASK + 4
+    assert process.wait(TIMEOUT_SECONDS) == 1
+    # Finished tasks were not repeated. The 503 was retried, perhaps twice.
+    assert count_requests(sandbox) <= len(IDS) + DEALS_PER_TASK + 4
 
     sandbox.clear_faults()
-    before = sent(sandbox)
+    before = count_requests(sandbox)
     code, output = cluster.run(*job)
     assert code == 1 and "1 done, 1 failed" in output, output
-    asked = {request.path for request in sandbox.requests if request.number > before}
-    assert asked == {"/v1/deals/g_2300", "/v1/deals/no-such-deal"}
+    requests = {request.path for request in sandbox.requests if request.number > before}
+    assert requests == {"/v1/deals/g_2300", "/v1/deals/no-such-deal"}
     failed = parquet.read_table(tmp_path / "failed").to_pylist()
     assert [(row["id"], row["status"]) for row in failed] == [("no-such-deal", 404)]
     with Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
@@ -94,8 +96,8 @@ def test_an_export_whose_worker_is_killed(environment: ClusterAndService, tmp_pa
     assert parquet.read_table(tmp_path / "deals").sort_by("id").equals(expected)
 
 
-def test_an_import_whose_workers_are_killed(environment: ClusterAndService, tmp_path: Path) -> None:
-    cluster, sandbox, url = environment
+def test_an_import_survives_killed_workers(cluster_and_service: ClusterAndService, tmp_path: Path) -> None:
+    cluster, sandbox, url = cluster_and_service
     if not url:
         pytest.skip(f"an import on an engine needs {POSTGRES_PACKAGE}")
     rows = [
@@ -108,10 +110,10 @@ def test_an_import_whose_workers_are_killed(environment: ClusterAndService, tmp_
     sandbox.fail_next(method="POST", times=None, delay=0.1, probability=0.2, seed=4)
     job = ("import", table, tmp_path, "--per-task", 100)
 
-    process = cluster.begin(*job)
-    wait_until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, WAIT_LIMIT)
+    process = cluster.start_example(*job)
+    wait_until(lambda: len(sandbox.agents) >= 250 and len(cluster.workers()) == WORKERS, TIMEOUT_SECONDS)
     cluster.workers()[0].kill()
-    wait_until(lambda: len(sandbox.agents) >= 600, WAIT_LIMIT)
+    wait_until(lambda: len(sandbox.agents) >= 600, TIMEOUT_SECONDS)
     for worker in cluster.workers():
         worker.kill()
     process.kill()

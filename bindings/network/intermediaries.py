@@ -1,4 +1,4 @@
-"""Real intermediaries in front of a service: nginx, HAProxy and Squid as ordinary processes on free loopback ports."""
+"""Real proxies in front of a service: nginx, HAProxy and Squid as processes on free loopback ports."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import trustme
 
-# The program of each intermediary, and its Debian package.
+# The program of each proxy, and the Debian package that provides it.
 PACKAGES = {"nginx": "nginx-light", "haproxy": "haproxy", "squid": "squid"}
 
 NAMES = ("nginx-http1", "nginx-http2", "nginx-client-cert", "haproxy", "squid")
 
-# A host name that only Squid can resolve, because clients use no proxy for calls to this machine.
-ELSEWHERE = "deals.invalid"
+# A host name that only Squid resolves, because calls to loopback addresses bypass the proxy.
+PROXIED_HOST = "deals.invalid"
 
 PASSWORD = ("ada", "p@ss word")
 
 
 class Certificates:
-    """Files of a CA, and of certificates of the service and its client, in a folder."""
+    """A CA, a certificate of the service and one of its client, as files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -34,19 +34,19 @@ class Certificates:
         self.service = folder / "service.pem"
         self.client = folder / "client.pem"
         authority.cert_pem.write_to_path(str(self.ca_file))
-        service = authority.issue_cert("localhost", ELSEWHERE)
+        service = authority.issue_cert("localhost", PROXIED_HOST)
         service.private_key_and_cert_chain_pem.write_to_path(str(self.service))
         client = authority.issue_cert("client")
         client.private_key_and_cert_chain_pem.write_to_path(str(self.client))
 
 
-def missing() -> list[str]:
-    """Returns the Debian packages of the programs that are not installed."""
-    return [package for program, package in PACKAGES.items() if program_of(program) is None]
+def missing_packages() -> list[str]:
+    """Returns the Debian packages whose programs are not installed."""
+    return [package for program, package in PACKAGES.items() if find_program(program) is None]
 
 
-def program_of(name: str) -> str | None:
-    # Debian installs these programs in directories outside users' PATH.
+def find_program(name: str) -> str | None:
+    # Debian installs these programs outside users' PATH.
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -123,15 +123,15 @@ netdb_filename none
 """
 
 
-class Process:
-    """A process of an intermediary, with a folder, listening on ``port``."""
+class ProxyProcess:
+    """A proxy's process, with its own folder, listening on ``port``."""
 
     def __init__(self, folder: Path, port: int, *command: str) -> None:
         self.port = port
         self._shown = folder / "shown"
         with self._shown.open("wb") as shown:
             self._process = subprocess.Popen(
-                [program_of(command[0]) or command[0], *command[1:]],
+                [find_program(command[0]) or command[0], *command[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=shown,
                 stderr=subprocess.STDOUT,
@@ -145,8 +145,8 @@ class Process:
                 code = self._process.poll()
                 if code is not None or time.monotonic() > end:
                     self.stop()
-                    output = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
-                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{output}") from None
+                    logs = "".join(path.read_text() for path in (self._shown, *folder.glob("*.log")))
+                    raise RuntimeError(f"{command[0]} does not listen (exit code {code}):\n{logs}") from None
                 time.sleep(0.01)
 
     def reload(self) -> None:
@@ -161,7 +161,9 @@ class Process:
             self._process.wait()
 
 
-def nginx(folder: Path, upstream: int, certificates: Certificates, *, http2: bool, client_cert: bool) -> Process:
+def start_nginx(
+    folder: Path, upstream: int, certificates: Certificates, *, http2: bool, client_cert: bool
+) -> ProxyProcess:
     port = free_port()
     clients = f"ssl_client_certificate {certificates.ca_file}; ssl_verify_client on;" if client_cert else ""
     file = folder / "nginx.conf"
@@ -173,36 +175,36 @@ def nginx(folder: Path, upstream: int, certificates: Certificates, *, http2: boo
             certificates=certificates,
             http2=" http2" if http2 else "",
             clients=clients,
-            # Prevent workers from switching to a user without write access to the folder.
+            # nginx's workers would otherwise switch to a user without write access to the folder.
             user="user root;" if os.geteuid() == 0 else "",
         )
     )
-    return Process(folder, port, "nginx", "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(file))
+    return ProxyProcess(folder, port, "nginx", "-e", f"{folder}/error.log", "-p", str(folder), "-c", str(file))
 
 
-def haproxy(folder: Path, upstream: int, certificates: Certificates) -> Process:
+def start_haproxy(folder: Path, upstream: int, certificates: Certificates) -> ProxyProcess:
     port = free_port()
     file = folder / "haproxy.cfg"
     file.write_text(HAPROXY.format(port=port, upstream=upstream, certificates=certificates))
-    return Process(folder, port, "haproxy", "-db", "-f", str(file))
+    return ProxyProcess(folder, port, "haproxy", "-db", "-f", str(file))
 
 
-def squid(folder: Path) -> Process:
+def start_squid(folder: Path) -> ProxyProcess:
     port = free_port()
     helper = next((str(path) for path in Path("/usr").glob("lib*/squid/basic_ncsa_auth")), "basic_ncsa_auth")
-    (folder / "hosts").write_text(f"127.0.0.1 {ELSEWHERE}\n")
+    (folder / "hosts").write_text(f"127.0.0.1 {PROXIED_HOST}\n")
     hashed = subprocess.run(["openssl", "passwd", "-apr1", PASSWORD[1]], capture_output=True, text=True, check=True)
     (folder / "passwords").write_text(f"{PASSWORD[0]}:{hashed.stdout}")
     file = folder / "squid.conf"
     file.write_text(SQUID.format(folder=folder, port=port, helper=helper))
     if os.geteuid() == 0:
-        # Squid switches to another user, who needs write access.
+        # Squid switches to this user, who must be able to write to the folder.
         shutil.chown(folder, "proxy")
-    return Process(folder, port, "squid", "-N", "-f", str(file))
+    return ProxyProcess(folder, port, "squid", "-N", "-f", str(file))
 
 
 class Intermediary(NamedTuple):
-    """The URL and the settings that a client needs."""
+    """The client options and variables for using the proxy."""
 
     url: str
     ca_file: Path
@@ -211,40 +213,40 @@ class Intermediary(NamedTuple):
 
 
 class Intermediaries:
-    """Starts intermediaries of one kind, and stops them."""
+    """Starts and stops proxies of one kind."""
 
     def __init__(self, name: str) -> None:
         if name not in NAMES:
             raise ValueError(f"there is no {name}: choose one of {', '.join(NAMES)}")
         self._name = name
         self._folder = tempfile.TemporaryDirectory(prefix="dealkit-network-")
-        # Squid drops root privileges, but still needs access.
+        # Squid drops root privileges, and must still have access.
         Path(self._folder.name).chmod(0o755)
-        self._running: list[Process] = []
+        self._running: list[ProxyProcess] = []
         self._folders = 0
         self.certificates = Certificates(Path(self._folder.name))
-        # One Squid process serves all services.
-        self._squid = self._started(squid(self._new_folder())) if name == "squid" else None
+        # All services share one Squid.
+        self._squid = self._wait_until_listening(start_squid(self._new_folder())) if name == "squid" else None
 
-    def start(self, upstream: int) -> tuple[Intermediary, Process]:
-        """Starts an intermediary for the service on this port."""
+    def start(self, upstream: int) -> tuple[Intermediary, ProxyProcess]:
+        """Starts a proxy in front of the service on this port."""
         folder, certificates, name = self._new_folder(), self.certificates, self._name
         if name == "haproxy":
-            process = haproxy(folder, upstream, certificates)
+            process = start_haproxy(folder, upstream, certificates)
         else:
-            # Through Squid's tunnel, the service must use TLS.
-            process = nginx(
+            # Squid only opens a tunnel, so the service behind it needs TLS: nginx provides it.
+            process = start_nginx(
                 folder,
                 upstream,
                 certificates,
                 http2=name in ("nginx-http2", "squid"),
                 client_cert=name == "nginx-client-cert",
             )
-        self._started(process)
+        self._wait_until_listening(process)
         client_cert = certificates.client if name == "nginx-client-cert" else None
         host, proxy = "localhost", None
         if self._squid is not None:
-            host = ELSEWHERE
+            host = PROXIED_HOST
             proxy = f"http://{PASSWORD[0]}:{PASSWORD[1].replace('@', '%40').replace(' ', '%20')}@127.0.0.1:{self._squid.port}"
         url = f"https://{host}:{process.port}"
         return Intermediary(url, certificates.ca_file, client_cert, proxy), process
@@ -260,6 +262,6 @@ class Intermediaries:
         folder.mkdir()
         return folder
 
-    def _started(self, process: Process) -> Process:
+    def _wait_until_listening(self, process: ProxyProcess) -> ProxyProcess:
         self._running.append(process)
         return process

@@ -1,8 +1,8 @@
-"""Calls of every kind through TLS and a network that delays, cuts, resets and throttles, for a long time.
+"""Sends calls of every kind through TLS and a network that delays, cuts, resets and throttles them, for a long time.
 
-``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), ``DEALKIT_SOAK_SEED`` the random seed. It exits with
-an error if an agent was created twice, was lost, or does not match the outcome of its call, if a call exceeded its time
-limit, or if the number of descriptors or threads, or the memory, has grown.
+``DEALKIT_SOAK_SECONDS`` sets the duration (20 minutes by default), and ``DEALKIT_SOAK_SEED`` the random seed. Fails if
+an agent was created twice, was lost, or does not match the outcome of its call, if a call took longer than its time
+limit, or if descriptors, threads or memory have grown.
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from dealkit.testing import Sandbox
 
 SECONDS = float(os.environ.get("DEALKIT_SOAK_SECONDS", 1200))
 SEED = int(os.environ.get("DEALKIT_SOAK_SEED", 1))
-# After each round, calls pause and resources are measured. The first round is the warm-up.
+# After each round, all calls pause and the process is measured. The first round is the warm-up.
 ROUND = min(60.0, SECONDS / 6)
 
 TIMEOUT = 2.0
 ATTEMPT = 0.8
-# Tolerances: the time by which a call may exceed its limit, and the growth of memory.
-SLACK = 0.2
-GROWTH = 2 * 1024 * 1024
+# The seconds by which a call may exceed its time limit.
+ALLOWED_EXCESS = 0.2
+# The bytes by which memory may grow.
+ALLOWED_GROWTH = 2 * 1024 * 1024
 
 DEALS = 200
 WAITING, AWAITING, BULK = 3, 12, 16
 
 
-# The service process: the sandbox, and the network in front of it.
+# The service in a process of its own: the sandbox, and the network in front of it.
 
 
 class Network:
-    """A proxy that delays some bytes between clients and the service, and closes every connection after a short time."""
+    """Forwards bytes between clients and the service, some of them late, and soon ends every connection."""
 
-    def __init__(self, port: int, chance: random.Random) -> None:
+    def __init__(self, port: int, random_source: random.Random) -> None:
         self._port = port
-        self._chance = chance
+        self._random_source = random_source
         self.done: Counter[str] = Counter()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        chance = random.Random(self._chance.random())
-        delay = chance.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
-        end = chance.choices(["cut", "reset", "stalled", "refused"], [40, 40, 10, 10])[0]
-        self.done[f"{delay}, {end}"] += 1
+        random_source = random.Random(self._random_source.random())
+        timing = random_source.choices(["at once", "late", "slowly"], [60, 25, 15])[0]
+        end = random_source.choices(["cut", "reset", "stalled", "refused"], [40, 40, 10, 10])[0]
+        self.done[f"{timing}, {end}"] += 1
         try:
             if end != "refused":
-                await self._both_ways(reader, writer, delay, end, chance)
+                await self._both_ways(reader, writer, timing, end, random_source)
         except OSError:
             pass
         finally:
@@ -69,39 +70,44 @@ class Network:
             writer.close()
 
     async def _both_ways(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: str, end: str, chance: random.Random
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        timing: str,
+        end: str,
+        random_source: random.Random,
     ) -> None:
         from_service, to_service = await asyncio.open_connection("127.0.0.1", self._port)
 
         async def one_way(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             # A handshake takes one or two kilobytes, and a call a few hundred bytes.
-            left = int(chance.expovariate(1 / 15_000))
+            left = int(random_source.expovariate(1 / 15_000))
             while data := await source.read(65536):
-                if delay == "late":
-                    await asyncio.sleep(chance.uniform(0, 0.05))
+                if timing == "late":
+                    await asyncio.sleep(random_source.uniform(0, 0.05))
                 data, is_last = data[:left], len(data) > left
                 left -= len(data)
-                size = 256 if delay == "slowly" else len(data)
+                size = 256 if timing == "slowly" else len(data)
                 for start in range(0, len(data), size or 1):
                     target.write(data[start : start + size])
                     await target.drain()
-                    if delay == "slowly":
+                    if timing == "slowly":
                         await asyncio.sleep(0.02)
                 if is_last:
                     if end == "stalled":
                         await asyncio.sleep(3 * TIMEOUT)
                     return
 
-        ways = [
+        call_styles = [
             asyncio.ensure_future(one_way(reader, to_service)),
             asyncio.ensure_future(one_way(from_service, writer)),
         ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(call_styles, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
+            for way in call_styles:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            await asyncio.gather(*call_styles, return_exceptions=True)
             to_service.close()
 
 
@@ -118,19 +124,19 @@ async def serve(agents: Path) -> None:
     os._exit(0)
 
 
-# The client.
+# The client process.
 
 
 class Calls:
-    """Makes calls, and writes the outcome of each create to a file, so that memory does not grow."""
+    """Makes calls, and writes the outcome of each create to a file instead of to memory."""
 
-    def __init__(self, options: dict[str, Any], diary: TextIO) -> None:
+    def __init__(self, options: dict[str, Any], outcomes_file: TextIO) -> None:
         self._client = Client(**options)
         self._async_client = AsyncClient(**options)
-        self._diary = diary
+        self._diary = outcomes_file
         self._lock = threading.Lock()
-        self._names = 0
-        self._end = 0.0
+        self._agent_names = 0
+        self._deadline = 0.0
         self.counts: Counter[str] = Counter()
         self.longest = 0.0
         self.wrong: list[str] = []
@@ -140,107 +146,112 @@ class Calls:
         asyncio.run(self._async_client.aclose())
 
     def round(self, seconds: float) -> None:
-        """Makes calls for this time, and returns when the last call has ended."""
-        self._end = time.monotonic() + seconds
-        work: list[Callable[[], object]] = [self._wait] * WAITING
-        work += [self._in_bulk, lambda: asyncio.run(self._await())]
-        threads = [threading.Thread(target=self._safely, args=(one,)) for one in work]
+        """Makes calls on all threads and tasks for this long, and returns when the last call has finished."""
+        self._deadline = time.monotonic() + seconds
+        work: list[Callable[[], object]] = [self._call_sync] * WAITING
+        work += [self._call_in_bulk, lambda: asyncio.run(self._await())]
+        threads = [threading.Thread(target=self._run_reporting_errors, args=(target,)) for target in work]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _safely(self, work: Callable[[], object]) -> None:
+    def _run_reporting_errors(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except BaseException as error:  # BaseException also catches a panic of the native module.
+        except BaseException as error:  # includes panics in the native module
             self.wrong.append(f"a caller ended with {type(error).__name__}: {error}")
 
-    def _goes_on(self) -> bool:
-        return time.monotonic() < self._end and len(self.wrong) < 10
+    def _should_continue(self) -> bool:
+        return time.monotonic() < self._deadline and len(self.wrong) < 10
 
-    def _next(self) -> tuple[str, dict[str, Any]]:
+    def _next_agent(self) -> tuple[str, dict[str, Any]]:
         with self._lock:
-            self._names += 1
-            name = f"n{self._names}"
+            self._agent_names += 1
+            name = f"n{self._agent_names}"
         return name, {"email": "ada@example.com", "first_name": "Ada", "last_name": name, "profile": {}}
 
-    def _note(self, kind: str, began: float, outcome: str, name: str = "", id: str = "") -> None:
-        took = time.monotonic() - began
+    def _record(self, kind: str, started: float, outcome: str, name: str = "", id: str = "") -> None:
+        took = time.monotonic() - started
         with self._lock:
             self.counts[f"{kind} {outcome}"] += 1
             self.longest = max(self.longest, took)
-            if took > TIMEOUT + SLACK:
+            if took > TIMEOUT + ALLOWED_EXCESS:
                 self.wrong.append(f"{kind} took {took:.3f} s: {outcome}")
             if name:
                 self._diary.write(f"{name} {outcome} {id}\n")
 
-    def _got(self, kind: str, began: float, wanted: str, found: str) -> None:
-        self._note(kind, began, "ok")
-        if found != wanted:
-            self.wrong.append(f"{kind}: {found} came for {wanted}")
+    def _record_retrieve(self, kind: str, started: float, expected_id: str, found: str) -> None:
+        self._record(kind, started, "ok")
+        if found != expected_id:
+            self.wrong.append(f"{kind}: {found} came for {expected_id}")
 
-    def _wait(self) -> None:
-        chance = random.Random()
-        while self._goes_on():
-            name, body = self._next()
-            began = time.monotonic()
+    def _call_sync(self) -> None:
+        random_source = random.Random()
+        while self._should_continue():
+            name, body = self._next_agent()
+            started = time.monotonic()
             try:
                 agent = self._client.agents.create(**body)
-                self._note("create", began, "ok", name, agent.id)
+                self._record("create", started, "ok", name, agent.id)
             except DealkitError as error:
-                self._note("create", began, error.outcome, name)
-            wanted = f"g_{chance.randrange(DEALS)}"
-            began = time.monotonic()
+                self._record("create", started, error.outcome, name)
+            expected_id = f"g_{random_source.randrange(DEALS)}"
+            started = time.monotonic()
             try:
-                self._got("retrieve", began, wanted, self._client.deals.retrieve(wanted).id)
+                self._record_retrieve("retrieve", started, expected_id, self._client.deals.retrieve(expected_id).id)
             except DealkitError as error:
-                self._note("retrieve", began, error.outcome)
+                self._record("retrieve", started, error.outcome)
 
     async def _await(self) -> None:
-        async def one() -> None:
-            chance = random.Random()
-            while self._goes_on():
-                name, body = self._next()
-                began = time.monotonic()
+        async def target() -> None:
+            random_source = random.Random()
+            while self._should_continue():
+                name, body = self._next_agent()
+                started = time.monotonic()
                 try:
                     call: Awaitable[Any] = self._async_client.agents.create(**body)
-                    if chance.random() < 0.1:
-                        call = asyncio.wait_for(call, chance.uniform(0, 0.1))
-                    self._note("awaited create", began, "ok", name, (await call).id)
+                    if random_source.random() < 0.1:
+                        call = asyncio.wait_for(call, random_source.uniform(0, 0.1))
+                    self._record("awaited create", started, "ok", name, (await call).id)
                 except DealkitError as error:
-                    self._note("awaited create", began, error.outcome, name)
+                    self._record("awaited create", started, error.outcome, name)
                 except TimeoutError:
-                    self._note("awaited create", began, "cancelled", name)
-                wanted = f"g_{chance.randrange(DEALS)}"
-                began = time.monotonic()
+                    self._record("awaited create", started, "cancelled", name)
+                expected_id = f"g_{random_source.randrange(DEALS)}"
+                started = time.monotonic()
                 try:
-                    self._got("awaited retrieve", began, wanted, (await self._async_client.deals.retrieve(wanted)).id)
+                    self._record_retrieve(
+                        "awaited retrieve",
+                        started,
+                        expected_id,
+                        (await self._async_client.deals.retrieve(expected_id)).id,
+                    )
                 except DealkitError as error:
-                    self._note("awaited retrieve", began, error.outcome)
+                    self._record("awaited retrieve", started, error.outcome)
 
-        await asyncio.gather(*(one() for _ in range(AWAITING)))
+        await asyncio.gather(*(target() for _ in range(AWAITING)))
 
-    def _in_bulk(self) -> None:
-        while self._goes_on():
+    def _call_in_bulk(self) -> None:
+        while self._should_continue():
             ids = [f"g_{n}" for n in range(DEALS)]
             results = self._client.deals.retrieve_many(ids, concurrency=BULK, on_error="return")
-            for wanted in ids:
-                # The call was in flight when the previous one completed.
-                began = time.monotonic()
+            for expected_id in ids:
+                # The call for this id was already running when the previous result arrived.
+                started = time.monotonic()
                 result = next(results)
                 if isinstance(result, DealkitError):
-                    self._note("one of many", began, result.outcome)
+                    self._record("one of many", started, result.outcome)
                 else:
-                    self._got("one of many", began, wanted, result.id)
+                    self._record_retrieve("one of many", started, expected_id, result.id)
 
 
-def measures() -> dict[str, int]:
+def measure_process() -> dict[str, int]:
     """Returns the figures that must not grow."""
     gc.collect()
     if sys.platform == "linux":
-        # Free memory between blocks in use is not a leak, and how much there is of it is a matter of chance: glibc
-        # returns it when asked. Other libcs have no such function, and may return it by themselves.
+        # malloc_trim returns free memory to the system, so that only memory in use is measured. Only glibc has this
+        # function.
         with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -251,22 +262,22 @@ def measures() -> dict[str, int]:
     }
 
 
-def check_agents(diary: Path, agents: Path) -> list[str]:
-    """Compares the service's agents with the outcomes of the calls, and returns the errors."""
+def check_agents(outcomes_file: Path, agents: Path) -> list[str]:
+    """Compares the service's agents with the outcomes that callers received. Returns the contradictions."""
     with agents.open() as file:
         found: list[tuple[str, str]] = json.load(file)
     times = Counter(name for _, name in found)
     ids = {name: id for id, name in found}
-    wrong = [f"agent {name} was created {count} times" for name, count in times.items() if count > 1]
-    for line in diary.read_text().splitlines():
+    problems = [f"agent {name} was created {count} times" for name, count in times.items() if count > 1]
+    for line in outcomes_file.read_text().splitlines():
         name, outcome, id = line.split(" ")
         if outcome == "ok" and ids.get(name) != id:
-            wrong.append(f"agent {name} was acknowledged as {id} and is {ids.get(name)}")
+            problems.append(f"agent {name} was acknowledged as {id} and is {ids.get(name)}")
         if outcome == "succeeded" and name not in ids:
-            wrong.append(f"agent {name} is missing, and its create has succeeded")
+            problems.append(f"agent {name} is missing, and its create has succeeded")
         if outcome in ("not_sent", "rejected") and name in ids:
-            wrong.append(f"agent {name} is there, and its create was {outcome}")
-    return wrong
+            problems.append(f"agent {name} is there, and its create was {outcome}")
+    return problems
 
 
 def soak(folder: Path) -> list[str]:
@@ -279,51 +290,51 @@ def soak(folder: Path) -> list[str]:
         "base_url": f"https://localhost:{port}",
         "service_key": "sandbox-key",
         "ca_file": ca_file,
-        # One connection for each call in flight, so that a closed connection affects one call.
+        # Without HTTP/2, each call has its own connection, and a cut connection ends exactly one call.
         "http2": False,
         "timeout": Timeout(total=TIMEOUT, attempt=ATTEMPT, connect=ATTEMPT),
     }
-    before = measures()
-    with (folder / "diary").open("w") as diary:
-        calls = Calls(options, diary)
+    before = measure_process()
+    with (folder / "diary").open("w") as outcomes_file:
+        calls = Calls(options, outcomes_file)
         end = time.monotonic() + SECONDS
         rounds = []
         while time.monotonic() < end and not calls.wrong:
             calls.round(min(ROUND, end - time.monotonic()))
-            rounds.append(measures())
-            shown = ", ".join(f"{name} {value}" for name, value in rounds[-1].items())
-            print(f"soak: {calls.counts.total()} calls, {shown}", flush=True)
+            rounds.append(measure_process())
+            printed = ", ".join(f"{name} {value}" for name, value in rounds[-1].items())
+            print(f"soak: {calls.counts.total()} calls, {printed}", flush=True)
         calls.close()
     time.sleep(0.5)
-    after = measures()
+    after = measure_process()
     done, _ = service.communicate("\n")
     print(f"soak: seed {SEED}, connections {done.strip()}, the longest call {calls.longest:.3f} s")
     for kind, count in sorted(calls.counts.items()):
         print(f"soak: {kind}: {count}")
-    wrong = calls.wrong + check_agents(folder / "diary", folder / "agents")
+    problems = calls.wrong + check_agents(folder / "diary", folder / "agents")
     first, last = rounds[0], rounds[-1]
     growth = last["memory"] - first["memory"]
     print(f"soak: memory has grown by {growth / 1024:.0f} KiB since the first round")
-    if growth > GROWTH:
-        wrong.append(f"memory has grown by {growth} bytes")
-    # Threads for name resolution start and end at any time.
+    if growth > ALLOWED_GROWTH:
+        problems.append(f"memory has grown by {growth} bytes")
+    # Threads that resolve names start and end with the calls.
     if last["threads"] > first["threads"] + 4:
-        wrong.append(f"there are {last['threads']} threads, and were {first['threads']}")
-    # Count descriptors after all connections are closed.
+        problems.append(f"there are {last['threads']} threads, and were {first['threads']}")
+    # Open connections have descriptors, so descriptors are counted after all connections are closed.
     if after["descriptors"] > before["descriptors"] + 10:
-        wrong.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
-    return wrong
+        problems.append(f"{after['descriptors']} descriptors are left, and {before['descriptors']} were there")
+    return problems
 
 
 def main() -> int:
     if len(sys.argv) > 1:
         asyncio.run(serve(Path(sys.argv[1])))
     with tempfile.TemporaryDirectory(prefix="dealkit-soak-") as folder:
-        wrong = soak(Path(folder))
-    for text in wrong[:50]:
+        problems = soak(Path(folder))
+    for text in problems[:50]:
         print(f"soak: WRONG: {text}")
-    print(f"soak: {len(wrong)} things are wrong" if wrong else "soak: nothing is wrong")
-    return 1 if wrong else 0
+    print(f"soak: {len(problems)} things are wrong" if problems else "soak: nothing is wrong")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Calls of the Python package through an intermediary. Rust programs use the same core."""
+"""Python calls through a proxy. Rust uses the same native core."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def options(sandbox: Sandbox) -> dict[str, Any]:
-    options_of = sandbox.intermediary
+    intermediary = sandbox.intermediary
     return {
-        "base_url": options_of.url,
+        "base_url": intermediary.url,
         "service_key": sandbox.service_key,
-        "ca_file": options_of.ca_file,
-        "client_cert": options_of.client_cert,
-        "proxy": options_of.proxy,
+        "ca_file": intermediary.ca_file,
+        "client_cert": intermediary.client_cert,
+        "proxy": intermediary.proxy,
     }
 
 
-def test_large_responses_and_rejected_clients(sandbox: Sandbox, options: Any) -> None:
+def test_large_bodies_and_rejected_keys_pass_the_proxy(sandbox: Sandbox, options: Any) -> None:
     with Client(**options) as client:
         # The largest body that the service accepts.
         large = client.agents.create(**{**ADA, "profile": {"client_metadata": {"x": "ä" * 400_000}}})
@@ -56,7 +56,9 @@ def test_large_responses_and_rejected_clients(sandbox: Sandbox, options: Any) ->
 
 
 def test_every_identifier_is_one_segment(options: Any) -> None:
-    """The service receives the whole identifier, and responds that the deal does not exist."""
+    """An id with any characters reaches the service as one path segment, so the service responds that there is no such
+    deal.
+    """
     with Client(**options) as client:
         for case in json.loads(IDENTIFIERS.read_text())["cases"]:
             with pytest.raises(DealkitError) as caught:
@@ -65,7 +67,7 @@ def test_every_identifier_is_one_segment(options: Any) -> None:
             if "code" in case["expect"]:
                 assert error.outcome == "not_sent", case["name"]
             elif "\0" in case["id"] and not isinstance(error, NotFoundError):
-                # nginx rejects a NUL in a path.
+                # nginx itself rejects a NUL in a path.
                 assert error.outcome == "rejected", case["name"]
             else:
                 assert isinstance(error, NotFoundError) and error.problem, case["name"]
@@ -88,7 +90,7 @@ def test_cancelled_calls_do_not_affect_later_calls(options: Any) -> None:
     asyncio.run(calls())
 
 
-def test_an_intermediary_that_loses_its_service(sandbox: Sandbox, options: Any) -> None:
+def test_a_proxy_whose_service_is_down(sandbox: Sandbox, options: Any) -> None:
     with Client(**options, max_retries=1) as client:
         client.agents.create(**ADA)
         sandbox.close_service()
@@ -104,8 +106,8 @@ def test_an_intermediary_that_loses_its_service(sandbox: Sandbox, options: Any) 
 
 
 @pytest.mark.skipif("nginx" not in os.environ["DEALKIT_INTERMEDIARY"], reason="only nginx reloads without a supervisor")
-def test_an_intermediary_that_is_reloaded(sandbox: Sandbox, options: Any) -> None:
-    """Reloading closes connections during calls, and each call reports its outcome."""
+def test_a_proxy_that_reloads(sandbox: Sandbox, options: Any) -> None:
+    """A reload closes connections with calls in flight. Each call gets its outcome."""
     created, unknown = [], 0
     with Client(**options) as client:
         for _ in range(5):

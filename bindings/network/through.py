@@ -1,6 +1,6 @@
-"""A pytest plugin that sends the tests' requests to the sandbox through an intermediary.
+"""A pytest plugin that puts a proxy between the tests and their sandboxes.
 
-``DEALKIT_INTERMEDIARY`` names the intermediary. Clients find its URL in environment variables, as users' clients can.
+``DEALKIT_INTERMEDIARY`` names the proxy. Clients learn of it from the environment, as users' clients may.
 """
 
 from __future__ import annotations
@@ -9,36 +9,36 @@ import os
 from typing import Any
 
 import pytest
-from intermediaries import Intermediaries, missing
+from intermediaries import Intermediaries, missing_packages
 
 import dealkit.testing
 
-# Tests of messages that appear only without an intermediary.
-DIRECT = {"test_no_connection"}
+# Tests of messages that only appear without a proxy.
+WITHOUT_PROXY = {"test_no_connection"}
 
-_of_kind: Intermediaries | None = None
+_intermediaries: Intermediaries | None = None
 
 
 class Sandbox(dealkit.testing.Sandbox):
-    """A sandbox behind an intermediary."""
+    """A sandbox that is reached through a proxy."""
 
     __slots__ = ("_process", "intermediary")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        assert _of_kind is not None
-        self.intermediary, self._process = _of_kind.start(int(super().url.rpartition(":")[2]))
+        assert _intermediaries is not None
+        self.intermediary, self._process = _intermediaries.start(int(super().url.rpartition(":")[2]))
 
     @property
     def url(self) -> str:
         return self.intermediary.url
 
     def reload(self) -> None:
-        """Makes the intermediary reload its configuration, which closes its connections."""
+        """Makes the proxy reload its configuration, which closes its connections."""
         self._process.reload()
 
     def close_service(self) -> None:
-        """Closes the service but not the intermediary."""
+        """Closes the service but not the proxy."""
         super().close()
 
     def close(self) -> None:
@@ -47,12 +47,12 @@ class Sandbox(dealkit.testing.Sandbox):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    global _of_kind
-    if packages := missing():
+    global _intermediaries
+    if packages := missing_packages():
         raise pytest.UsageError(f"these Debian packages are needed: apt-get install {' '.join(packages)}")
-    _of_kind = Intermediaries(os.environ["DEALKIT_INTERMEDIARY"])
-    os.environ["SSL_CERT_FILE"] = str(_of_kind.certificates.ca_file)
-    # Tests import it under this name.
+    _intermediaries = Intermediaries(os.environ["DEALKIT_INTERMEDIARY"])
+    os.environ["SSL_CERT_FILE"] = str(_intermediaries.certificates.ca_file)
+    # Tests import the sandbox by this name.
     dealkit.testing.Sandbox = Sandbox  # type: ignore[misc]
     with dealkit.testing.Sandbox() as sandbox:
         proxy = sandbox.intermediary.proxy
@@ -61,22 +61,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    if _of_kind is not None:
-        _of_kind.close()
+    if _intermediaries is not None:
+        _intermediaries.close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects tests without the sandbox, and tests that an intermediary does not affect."""
+    """Deselects tests that use no sandbox, and tests that a proxy would break."""
     here = config.rootpath / "bindings" / "network"
 
-    def concerned(item: pytest.Item) -> bool:
+    def is_relevant(item: pytest.Item) -> bool:
         if here in item.path.parents:
             return True
-        # The clients of other tests have no certificate.
-        if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in DIRECT:
+        # Tests outside this folder configure no client certificate.
+        if os.environ["DEALKIT_INTERMEDIARY"] == "nginx-client-cert" or item.name.partition("[")[0] in WITHOUT_PROXY:
             return False
         return bool({"sandbox", "dealkit_sandbox"} & {*getattr(item, "fixturenames", ())})
 
-    left_out = [item for item in items if not concerned(item)]
-    items[:] = [item for item in items if concerned(item)]
-    config.hook.pytest_deselected(items=left_out)
+    deselected = [item for item in items if not is_relevant(item)]
+    items[:] = [item for item in items if is_relevant(item)]
+    config.hook.pytest_deselected(items=deselected)

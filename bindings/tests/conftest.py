@@ -1,4 +1,4 @@
-"""What the tests share: the contract's vectors, servers that answer as they are told, clients."""
+"""Helpers and fixtures that many tests share: test vectors, scripted servers, clients and rows."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from dealkit._core.errors import unwrap
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
-# Child processes inherit ignored signals: a shell ignores SIGINT and SIGQUIT for background jobs, and nohup ignores SIGHUP. The
-# children of tests must react to all of them.
+# Child processes inherit ignored signals: a shell ignores SIGINT and SIGQUIT for background jobs, and nohup ignores
+# SIGHUP. The tests' child processes must react to these signals.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-    # A handler, which children do not inherit, lets a test run under nohup outlive its terminal.
+    # Child processes do not inherit a handler, so they react to SIGHUP, while this process ignores it and survives the
+    # end of its terminal.
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-# `make soak` sets these counts, which tests that depend on chance take from the environment.
+# Numbers of repetitions for randomized tests, which `make soak` sets.
 COUNTS = {
     "DEALKIT_DOCUMENTS",
     "DEALKIT_EXIT_TRIES",
@@ -46,8 +47,8 @@ COUNTS = {
     "DEALKIT_MUTATIONS",
     "DEALKIT_SIGNAL_TRIES",
 }
-# With one of the counts set, tests are random; otherwise, each run does the same. DEALKIT_SEED repeats the random choices of a run,
-# and pytest's --hypothesis-seed the documents.
+# Tests are random if one of these variables is set, and otherwise repeat the same choices in each run. DEALKIT_SEED
+# repeats the random choices of a run, and pytest's --hypothesis-seed repeats the documents.
 IS_RANDOM = not COUNTS.isdisjoint(os.environ)
 SEED = int(os.environ.get("DEALKIT_SEED", random.randrange(1 << 32) if IS_RANDOM else 1))
 
@@ -56,7 +57,7 @@ hypothesis.settings.register_profile(
     deadline=None,
     derandomize=not IS_RANDOM,
     print_blob=True,
-    # A document takes longer to make than Hypothesis expects of an example.
+    # Generating a document takes longer than Hypothesis expects of an example.
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.large_base_example],
 )
 hypothesis.settings.load_profile("dealkit")
@@ -65,7 +66,7 @@ CONTRACT = Path(__file__).parents[2] / "sdk" / "contract"
 
 
 def load_vectors(name: str) -> list[Any]:
-    """The cases of a vector file, for parametrize."""
+    """Loads the cases of a vector file for `parametrize`."""
     file = json.loads((CONTRACT / "vectors" / f"{name}.json").read_text())
     base = file.get("base", {})
     cases = (case for element in file["cases"] for case in expand_cases(element, base))
@@ -73,7 +74,7 @@ def load_vectors(name: str) -> list[Any]:
 
 
 def expand_cases(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The cases that an element of ``cases`` stands for."""
+    """Expands an element of ``cases`` to the cases that it describes."""
     if "cases" in element:
         for case in element.pop("cases"):
             yield from expand_cases({**copy.deepcopy(element), **case}, base)
@@ -90,7 +91,7 @@ def expand_cases(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict
 
 
 def fill_in_base(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    """A case with what it takes from its file's ``base``."""
+    """Fills in the parts of a case that its file's ``base`` provides."""
     if "patch" in case:
         case["json"] = merge_patch(base["json"], case.pop("patch"))
     if "agent" in case["expect"]:
@@ -101,7 +102,7 @@ def fill_in_base(case: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """A document with a JSON merge patch (RFC 7396)."""
+    """Applies a JSON merge patch (RFC 7396) to a document."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(document) if isinstance(document, dict) else {}
@@ -113,7 +114,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def encode_case(case: dict[str, Any]) -> bytes:
-    """The bytes of a case, which gives them in one of three ways."""
+    """Encodes the document of a case. A case gives its document as base64, as text or as JSON."""
     if "base64" in case:
         return base64.b64decode(case["base64"])
     if "text" in case:
@@ -130,16 +131,16 @@ def encode_case(case: dict[str, Any]) -> bytes:
 
 
 class NumberLiteral(str):
-    """A number, as written."""
+    """The text of a number."""
 
 
 def parse_exact(document: str | bytes) -> Any:
-    """A document whose numbers are kept as written."""
+    """Parses a document and keeps each number as its text."""
     return json.loads(document, parse_int=NumberLiteral, parse_float=NumberLiteral)
 
 
 def resolve_pointer(value: Any, pointer: str) -> Any:
-    """The value at a JSON pointer; KeyError or IndexError if there is none."""
+    """Returns the value at a JSON pointer. Raises KeyError or IndexError if it does not exist."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         value = value[int(token)] if isinstance(value, list) else value[token]
@@ -147,7 +148,7 @@ def resolve_pointer(value: Any, pointer: str) -> Any:
 
 
 def write_exact(value: Any) -> str:
-    """A value without white space, with numbers as they were written."""
+    """Encodes a value from `parse_exact` without white space."""
     if isinstance(value, NumberLiteral):
         return str(value)
     if isinstance(value, list):
@@ -158,7 +159,9 @@ def write_exact(value: Any) -> str:
 
 
 def readers_agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
-    """Whether the document is one of the model; both readers must agree, digit for digit."""
+    """Returns whether a document is valid for a model. Asserts that the Python reader and the Rust reader agree on it
+    exactly.
+    """
     try:
         untyped_model: Any = model
         expected = unwrap(untyped_model._core_json(document))
@@ -174,16 +177,16 @@ def readers_agree(model: type[Deal] | type[Agent], document: bytes) -> bool:
 
 
 def as_any(arguments: Any) -> Any:
-    """Arguments that a type checker does not look into."""
+    """Hides the type of arguments from type checkers."""
     return arguments
 
 
 def run_async(coroutine: Any) -> Any:
-    """Runs a coroutine in an event loop of its own."""
+    """Runs a coroutine in a new event loop."""
     return asyncio.run(coroutine)
 
 
-# The arguments for an agent, and a body that can be read as a deal and as an agent.
+# Valid arguments for an agent, and a response body that is both a deal and an agent.
 ADA: Any = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {}}
 DEAL_AND_AGENT_BODY = (
     '{"id": "d_1", "email": "e", "first_name": "f", "last_name": "l", "profile": {}, "role_assignments": []}'
@@ -191,7 +194,7 @@ DEAL_AND_AGENT_BODY = (
 
 
 def make_row(number: int) -> CreateAgentParams:
-    """A row of ``create_many``."""
+    """Makes a row for ``create_many``."""
     return {"email": f"row{number}@example.com", "first_name": "Canary Lovelace", "last_name": "L", "profile": {}}
 
 
@@ -203,7 +206,7 @@ def row_email(row: CreateAgentParams) -> str:
     return row["email"]
 
 
-# For scripts: that many rows.
+# Defines `rows` in a script; takes the number of rows.
 ROWS_SCRIPT = (
     'rows = [{"email": f"row{n}@example.com", "first_name": "A", "last_name": "L", "profile": {}} for n in range(%s)]\n'
 )
@@ -212,12 +215,12 @@ BOTH_CLIENTS = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["
 
 
 def make_client(sandbox: Sandbox, of_class: Any = Client, **options: Any) -> Any:
-    """A client of the sandbox."""
+    """Makes a client of the sandbox."""
     return of_class(base_url=sandbox.url, service_key=sandbox.service_key, **options)
 
 
 def wait_for_result(client: Any, call: Callable[[Any], Any]) -> Any:
-    """The result of a call, in the way of the client's class: waited for or awaited. Of an iterator it is a list."""
+    """Returns the result of a call, which is awaited if the client is asynchronous. Collects an iterator in a list."""
 
     async def awaited() -> Any:
         result = call(client)
@@ -231,7 +234,7 @@ def wait_for_result(client: Any, call: Callable[[Any], Any]) -> Any:
 
 def make_retriever(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
     def call(url: str, id: str, times: int, extra_headers: Any = None, **settings: Any) -> None:
-        """Retrieves a deal so many times."""
+        """Retrieves a deal several times."""
         options = {"extra_headers": extra_headers}
 
         def retrieve(client: Any) -> Any:
@@ -249,7 +252,7 @@ def make_retriever(kind: str, of_class: Any, raw: bool) -> Callable[..., None]:
     return call
 
 
-# Every way in which deals can be retrieved.
+# All ways to retrieve deals: by name, a function that retrieves a deal several times.
 RETRIEVERS = {
     f"{kind}{', raw' if raw else ''}{', awaited' if of_class is AsyncClient else ''}": make_retriever(
         kind, of_class, raw
@@ -260,7 +263,7 @@ RETRIEVERS = {
 
 
 def http_response(status: int, body: bytes | str = b"", headers: dict[str, str] | None = None) -> bytes:
-    """The bytes of a response."""
+    """Encodes a response."""
     body = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -268,7 +271,7 @@ def http_response(status: int, body: bytes | str = b"", headers: dict[str, str] 
 
 
 def respond_after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
-    """A response that takes its time."""
+    """Returns a handler that delays its response."""
 
     def respond(_: bytes) -> bytes:
         time.sleep(seconds)
@@ -278,7 +281,7 @@ def respond_after(seconds: float, then: bytes) -> Callable[[bytes], bytes]:
 
 
 async def time_out_when(awaitable: Awaitable[Any], when: Callable[[], object]) -> None:
-    """Awaits with a timeout that expires once ``when``, which waits for an event, returns."""
+    """Cancels an awaitable with a timeout that expires as soon as ``when`` returns. ``when`` waits for an event."""
 
     async def expire() -> None:
         await asyncio.to_thread(when)
@@ -293,7 +296,7 @@ async def time_out_when(awaitable: Awaitable[Any], when: Callable[[], object]) -
 
 
 class CertificateAuthority:
-    """A certificate authority, whose files are in a folder of its own."""
+    """A certificate authority. It writes its files to a folder."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -302,11 +305,11 @@ class CertificateAuthority:
         self.file = self._write(self._ca.cert_pem)
 
     def issue(self, name: str = "localhost") -> Path:
-        """A file with a certificate and its key."""
+        """Issues a certificate, and returns a file with the certificate and its key."""
         return self._write(self._ca.issue_cert(name).private_key_and_cert_chain_pem)
 
     def pair(self, name: str = "client") -> tuple[Path, Path]:
-        """A certificate and its key, in a file each."""
+        """Issues a certificate, and returns the file of the certificate and the file of its key."""
         leaf = self._ca.issue_cert(name)
         return self._write(leaf.cert_chain_pems[0]), self._write(leaf.private_key_pem)
 
@@ -317,40 +320,40 @@ class CertificateAuthority:
 
 
 def pytest_collection_finish() -> None:
-    """Exempts the imported modules from garbage collection, which would take long after each test."""
+    """Excludes the imported modules from garbage collection, which would slow down every test."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def collect_garbage() -> Iterator[None]:
-    """Finalizes a test's objects before it ends. Otherwise, a later test would fail for the warnings of their finalizers."""
+    """Finalizes a test's objects when the test ends. Otherwise, warnings from their finalizers would fail a later test."""
     yield
     gc.collect()
 
 
 @pytest.fixture
-def chance() -> random.Random:
-    """The source of a test's random choices. pytest shows the seed if the test fails."""
+def seeded_random() -> random.Random:
+    """A random generator with a known seed. pytest prints the seed if the test fails."""
     print(f"DEALKIT_SEED={SEED}")
     return random.Random(SEED)
 
 
-def seed_script(chance: random.Random) -> str:
-    """The beginning of a script whose random choices depend on the test's seed."""
-    return f"import random\nrandom.seed({chance.randrange(1 << 32)})\n"
+def seed_script(seeded_random: random.Random) -> str:
+    """Returns the first lines of a script, which seed its random choices."""
+    return f"import random\nrandom.seed({seeded_random.randrange(1 << 32)})\n"
 
 
 @pytest.fixture
-def nowhere() -> Iterator[str]:
-    """An address that refuses connections for as long as the test runs."""
+def refusing_address() -> Iterator[str]:
+    """The address of a port that refuses connections during the test."""
     with reserved_port() as port:
         yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture
 def peer() -> Iterator[Callable[..., Peer]]:
-    """Makes servers that answer as they are told."""
+    """Starts servers with scripted responses."""
     with ExitStack() as stack:
         yield lambda *given, **options: stack.enter_context(Peer(*given, **options))
 
@@ -370,7 +373,7 @@ def client(sandbox: Sandbox) -> Iterator[Client]:
 
 @pytest.fixture
 def imports(dealkit_sandbox: Sandbox, tmp_path: Path) -> TableImport:
-    """Imports of a table of agents into the test's sandbox."""
+    """A table of agents and its imports into the test's sandbox."""
     return TableImport(tmp_path, dealkit_sandbox)
 
 

@@ -1,4 +1,4 @@
-"""Documents that conform to a schema in openapi.json, with a preference for the limits of its rules."""
+"""Hypothesis strategies for documents that conform to a schema in openapi.json, with many boundary values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ COMPONENTS = json.loads((CONTRACT / "openapi.json").read_text())["components"]
 
 Texts = st.SearchStrategy[str]
 
-# Text that has caused trouble somewhere: empty, control characters, line separators, beyond the basic plane, markup.
+# Strings that often cause bugs: empty, control characters, line separators, characters outside the basic plane, markup.
 UNUSUAL_TEXTS = [
     "", " ", "null", "0", "CLOSED", "\0", "\x7f", "a\nb", '"', "\\", "\\u0000", "/", "~0", "é", "e\u0301", "\u2028", "\ufeff",
     "\ufffd", "\uffff", "😀", "👩‍👩‍👧", "\u202e", "<b>&amp;", "{}", "$serde_json::private::RawValue", "x" * 300,
 ]  # fmt: skip
 
-# Names of undocumented fields; some are names in other schemas, in Python or in Rust.
+# Names of undocumented fields. Some are field names of other schemas, or special names in Python or Rust.
 UNDOCUMENTED_NAMES = [
     *UNUSUAL_TEXTS, "id", "extra", "self", "class", "__class__", "__dict__", "to_json", "type", "metadata", "Id", "contact_schema_id",
 ]  # fmt: skip
 
-# JSON that no schema knows: numbers that fit no other number type, and nesting deeper than any reader recurses.
+# Unusual JSON values for undocumented fields, such as numbers that fit no number type, and nesting deeper than parsers
+# allow.
 UNUSUAL_JSON = [
     "null", "true", "false", "0", "-0", "0.0", "-0.0", "1E400", "-1e-400", "9" * 400, "0." + "1" * 400, "9007199254740993",
     "1" * 30, '"2024-02-30"', '"\\ud83d\\ude00"', "[]", "{}", "[null]", '{"": {"": [[], {}]}}', "[" * 140 + "]" * 140,
@@ -33,7 +34,7 @@ UNUSUAL_JSON = [
 
 
 def document_texts(schema: str | dict[str, Any]) -> Texts:
-    """The texts of documents that conform to a schema, or to the one of this name."""
+    """Returns a strategy for the JSON texts of documents that conform to a schema, or to the schema with this name."""
     match schema:
         case str(name):
             return document_texts(COMPONENTS["schemas"][name])
@@ -58,7 +59,7 @@ def document_texts(schema: str | dict[str, Any]) -> Texts:
         case {"type": "integer", "minimum": least, "maximum": most}:
             return st.integers(least, most).map(str)
         case {"type": "integer", "format": "int64"}:
-            # JSON Schema treats a number without a fraction as an integer, however it is written.
+            # JSON Schema counts a number without a fractional part as an integer, even in decimal or exponent notation.
             integers = st.integers(-(2**63), 2**63 - 1).map(str)
             return (
                 integers
@@ -119,12 +120,12 @@ decimal_places, zero_digits = st.integers(0, 28), st.from_regex("0{1,9}", fullma
 
 @st.composite
 def decimal_texts(draw: Any) -> str:
-    """At most 28 digits, both as written and with the exponent expanded."""
+    """Draws a number with at most 28 digits, both as written and without its exponent."""
     digits, sign = str(draw(st.integers(0, 10**28 - 1))), draw(st.sampled_from(["", "-"]))
     after = draw(st.integers(len(digits) - 28, 28))
     if after >= 0 and draw(st.booleans()):
         return f"{sign}{insert_point(digits, after)}"
-    # The point somewhere else, and the exponent that compensates for it.
+    # Moves the decimal point, and adds the exponent that compensates for it.
     shown = draw(decimal_places)
     exponent = draw(st.sampled_from(["e{}", "E{}", "e{:+}"])).format(shown - after)
     return f"{sign}{insert_point(digits, shown)}{exponent}"
@@ -136,7 +137,7 @@ def add_exponent(integer: str, places: int) -> str:
 
 
 def insert_point(digits: str, places: int) -> str:
-    """Digits with that many of them after the point."""
+    """Inserts a decimal point before the last `places` digits."""
     if places == 0:
         return digits
     digits = digits.rjust(places + 1, "0")

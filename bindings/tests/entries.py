@@ -58,9 +58,9 @@ def examples() -> dict[str, Any]:
 def plain(*objects: object) -> dict[str, list[Callable[[], object]]]:
     """Returns the entry points without arguments: attributes, and special methods such as ``__repr__``."""
     return {
-        f"{type(one).__name__}.{name}": [partial(getattr, one, name) if _is_attribute(entry) else getattr(one, name)]
-        for one in objects
-        for name, entry in vars(type(one)).items()
+        f"{type(item).__name__}.{name}": [partial(getattr, item, name) if _is_attribute(entry) else getattr(item, name)]
+        for item in objects
+        for name, entry in vars(type(item)).items()
         if _is_attribute(entry) or (name in ("__hash__", "__len__", "__repr__") and _is_entry(name, entry))
     }
 
@@ -74,7 +74,7 @@ def model_entries() -> dict[str, list[Callable[[], object]]]:
             if kind != "object":  # Attributes for JSON objects are Python code, which calls _get.
                 cases[f"{name}.{field}"] = [partial(attrgetter(field), model)]
         json = model.to_json()
-        of_model = {
+        calls_by_entry = {
             "_unreadable": [model._unreadable],
             "_read": [
                 partial(of_class._read, json, "raise"),
@@ -92,7 +92,7 @@ def model_entries() -> dict[str, list[Callable[[], object]]]:
             ],
             "extra": [partial(attrgetter("extra"), model)],
         }
-        for entry, calls in of_model.items():
+        for entry, calls in calls_by_entry.items():
             cases[f"_Model.{entry}"] += calls
     return cases
 

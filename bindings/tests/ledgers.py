@@ -1,4 +1,4 @@
-"""What the tests of ledgers have in common."""
+"""Helpers for the tests of ledgers."""
 
 from __future__ import annotations
 

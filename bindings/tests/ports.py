@@ -1,4 +1,4 @@
-"""Ports that no other program gets."""
+"""Ports that no other program can take."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port(*, for_server: bool = False) -> Iterator[int]:
-    """Reserves a port of loopback. It refuses connections until a server listens on it, and no other program gets it.
+    """Reserves a loopback port. Until a server listens on it, the port refuses connections, and no other program gets
+    it.
 
-    The socket that reserves the port is bound, but does not listen. On Linux, a server with SO_REUSEADDR, which most servers set,
-    can bind to the port by its number all the same.
+    The socket that reserves the port is bound but does not listen. On Linux, a server with SO_REUSEADDR, which most
+    servers set, can still bind to this port number.
     """
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,5 +1,4 @@
-"""A PostgreSQL server of the tests' own, and a standby that takes over: in a folder of its own, on reserved ports of loopback,
-with a password."""
+"""A temporary PostgreSQL server with a password, on reserved loopback ports, and optionally a standby for failover."""
 
 from __future__ import annotations
 
@@ -14,24 +13,24 @@ from typing import Self
 from ports import reserved_port
 
 POSTGRES_PACKAGE = "PostgreSQL (Debian: apt-get install postgresql)"
-# CI sets it: tests that need the server then fail without it, and are skipped otherwise.
+# CI sets this variable. The tests then fail if PostgreSQL is not installed, instead of being skipped.
 IS_REQUIRED = os.environ.get("DEALKIT_REQUIRE_POSTGRES") == "1"
 
 
 def find_programs() -> Path | None:
-    """The folder of the server's programs, if there is one: Debian has them outside of the path."""
+    """Returns the folder of PostgreSQL's programs, or None. Debian does not put them on the PATH."""
     found = shutil.which("initdb")
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     return debian[-1].parent if debian else Path(found).parent if found else None
 
 
 def must_skip() -> bool:
-    """Returns whether tests that need the server are skipped."""
+    """Returns whether tests that need PostgreSQL are skipped."""
     return find_programs() is None and not IS_REQUIRED
 
 
 def required_programs() -> Path:
-    """The folder of the server's programs. Fails if there is none."""
+    """Returns the folder of PostgreSQL's programs. Raises FileNotFoundError if there is none."""
     found = find_programs()
     if found is None:
         raise FileNotFoundError(f"this test needs {POSTGRES_PACKAGE}")
@@ -39,17 +38,17 @@ def required_programs() -> Path:
 
 
 class Postgres:
-    """It is removed when the ``with`` block ends."""
+    """A PostgreSQL server, which is stopped and removed when the ``with`` block ends."""
 
     def __init__(self, programs: Path, password: str, *, has_standby: bool = False) -> None:
         self._programs = programs
-        # Its path must be short, because it holds sockets.
+        # The folder holds sockets, whose paths must be short.
         self._folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
-        # It refuses to be run by root.
+        # PostgreSQL refuses to run as root.
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(self._folder, self._user)
-        # They stay reserved while a server is down.
+        # The ports stay reserved while a server is down.
         self._reserved = ExitStack()
         reserved = (self._reserved.enter_context(reserved_port(for_server=True)) for _ in range(1 + has_standby))
         self._ports = [*reserved]
@@ -61,13 +60,13 @@ class Postgres:
         auth = ("--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={secret}")
         self._run("initdb", "-D", self._data(0), "--username=postgres", *auth, "--no-sync")
         secret.unlink()
-        # Which of the servers is the one that is written to.
+        # The index of the server that accepts writes.
         self._primary = 0
         self.start()
         if has_standby:
             self._run("pg_basebackup", "-D", self._data(1), *self._as_admin(), "-R", "-X", "stream", "-c", "fast")
             self._start(1)
-            # From here on, nothing is committed that the standby does not have.
+            # From now on, a commit waits until the standby has it.
             for change in ("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"):
                 self.query(change)
 
@@ -75,17 +74,17 @@ class Postgres:
         self._start(self._primary)
 
     def stop(self) -> None:
-        """As if its machine had failed."""
+        """Stops the server immediately, like a failure of its machine."""
         self._run("pg_ctl", "stop", "-D", self._data(self._primary), "-m", "immediate")
 
     def fail_over(self) -> None:
-        """The server fails, and the standby takes its place."""
+        """Stops the primary server and promotes the standby."""
         self.stop()
         self._primary = 1
         self._run("pg_ctl", "promote", "-w", "-D", self._data(1))
 
     def query(self, sql: str) -> list[tuple[str, ...]]:
-        """The rows of a query, as texts."""
+        """Returns the rows of a query as strings."""
         found = self._run("psql", *self._as_admin(), "-AtF", "\t", "-v", "ON_ERROR_STOP=1", "-c", sql, "postgres")
         return [tuple(line.split("\t")) for line in found.splitlines()]
 
@@ -103,11 +102,13 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str) -> str:
         command = [str(self._programs / program), *arguments]
-        # To a file: the server inherits it, and a pipe would not end before it does.
-        with tempfile.TemporaryFile("w+") as said:
-            done = subprocess.run(command, user=self._user, cwd="/", stdout=said, stderr=subprocess.STDOUT, timeout=300)
-            said.seek(0)
-            text = said.read()
+        # A file, because the server inherits the output, and a pipe would stay open as long as the server runs.
+        with tempfile.TemporaryFile("w+") as output_file:
+            done = subprocess.run(
+                command, user=self._user, cwd="/", stdout=output_file, stderr=subprocess.STDOUT, timeout=300
+            )
+            output_file.seek(0)
+            text = output_file.read()
         if done.returncode != 0:
             raise RuntimeError(f"{program} has failed: {text}")
         return text

@@ -1,4 +1,4 @@
-"""Helpers for tests: Python processes, and a scripted server."""
+"""Child processes and a server with scripted responses."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from typing import Any
 
 import pytest
 
-# Time in seconds after which a process or an event counts as hanging. Only failing tests take that long, even on a busy machine.
+# The number of seconds after which a process or an event counts as hanging. Chosen so that a busy machine does not
+# reach it.
 HANG_SECONDS = 240
 
-# Development mode, with warnings as errors on standard error.
+# Turns Python's warnings into errors and enables its development mode.
 STRICT_FLAGS = ("-X", "dev", "-W", "error")
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
-# On a busy machine, asyncio's debug mode reports that its callbacks take long.
+# The message of asyncio's debug mode about slow callbacks, which a busy machine may cause.
 SLOW_CALLBACK = re.compile(r"^Executing <.*> took [0-9.]+ seconds\n", re.MULTILINE)
 
 
@@ -42,8 +43,9 @@ def start_python(
     folder: Path | None = None,
     waits: bool = False,
 ) -> subprocess.Popen[str]:
-    """Starts a script, given as a file or its source, with the client's environment variables. A script that calls ``input``
-    needs ``waits=True``, and waits for ``go_on``."""
+    """Starts a script (a file, or its source) with the client's environment variables set. If `waits` is true, the
+    script may call ``input`` to wait for `resume_script`.
+    """
     program = [str(script)] if isinstance(script, Path) else ["-c", script]
     return subprocess.Popen(
         [sys.executable, *flags, *program, *arguments],
@@ -58,25 +60,28 @@ def start_python(
 
 
 def resume_script(process: subprocess.Popen[str]) -> None:
-    """Continues a script that waits in ``input``."""
+    """Resumes a script that waits in ``input``."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
-def wait_for_output(process: subprocess.Popen[str], given: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
-    """Waits for the end of a process, which is a group leader. Returns its standard output and standard error."""
+def wait_for_output(process: subprocess.Popen[str], stdin: str = "", seconds: float = HANG_SECONDS) -> tuple[str, str]:
+    """Waits until a process ends, and returns its standard output and standard error. The process must lead its process
+    group.
+    """
     try:
-        return process.communicate(given, timeout=seconds)
+        return process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired:
-        # With -X dev, faulthandler prints the stacks of the process and of its children.
+        # SIGABRT makes faulthandler, which -X dev enables, print where the process hangs. The signal also reaches child
+        # processes that keep the output open.
         os.killpg(process.pid, signal.SIGABRT)
-        output, errors = process.communicate()
-        raise AssertionError(f"the process hangs:\n{output}{errors}") from None
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"the process hangs:\n{stdout}{stderr}") from None
 
 
 def read_next_line(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
-    """Returns the next line of standard output of a process, which is a group leader."""
+    """Reads the next line of a process's standard output. The process must lead its process group."""
     assert process.stdout is not None
     hangs = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGABRT))
     hangs.start()
@@ -89,19 +94,20 @@ def read_next_line(process: subprocess.Popen[str], seconds: float = HANG_SECONDS
 
 
 def wait_for_success(process: subprocess.Popen[str], seconds: float = HANG_SECONDS) -> str:
-    """Returns the output of a process, which must exit with 0 and write nothing to standard error."""
-    output, errors = wait_for_output(process, seconds=seconds)
-    assert (process.returncode, SLOW_CALLBACK.sub("", errors)) == (0, ""), (
-        f"exit code {process.returncode}:\n{output}{errors}"
+    """Waits until a process ends successfully, with empty standard error. Returns its standard output."""
+    stdout, stderr = wait_for_output(process, seconds=seconds)
+    assert (process.returncode, SLOW_CALLBACK.sub("", stderr)) == (0, ""), (
+        f"exit code {process.returncode}:\n{stdout}{stderr}"
     )
-    return output
+    return stdout
 
 
 class Peer(socketserver.ThreadingTCPServer):
-    """A server that responds to every request with the same bytes, or with the result of a function. With empty bytes, it never
-    responds.
+    """A server that sends the same response to every request, or the response that a function returns. If the response
+    is empty, requests stay unanswered.
 
-    ``certificate`` enables TLS. ``clients`` is the CA of the client certificates that it then requires.
+    With `certificate`, the server uses TLS. With `clients`, a file of CA certificates, it also requires a client
+    certificate.
     """
 
     request_queue_size = 256
@@ -132,27 +138,27 @@ class Peer(socketserver.ThreadingTCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
         if self._context is not None:
-            # The handshake takes place at the first read, on the connection's thread.
+            # The first read in the connection's thread performs the handshake.
             connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         self.connections.append(connection)
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # An interrupted connection does not fail the test.
+        # Connections that a client breaks off are expected.
         if not isinstance(sys.exception(), OSError):
             raise
 
     def wait_for_requests(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many requests have arrived."""
         with self.changed:
-            arrived = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
-        assert arrived, f"{len(self.requests)} requests arrived, not {count}"
+            has_happened = self.changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert has_happened, f"{len(self.requests)} requests have arrived instead of {count}"
 
     def wait_for_ends(self, count: int, seconds: float = HANG_SECONDS) -> None:
         """Waits until this many connections have ended."""
         with self.changed:
-            has_ended = self.changed.wait_for(lambda: self.ended >= count, seconds)
-        assert has_ended, f"{self.ended} connections ended, not {count}"
+            has_happened = self.changed.wait_for(lambda: self.ended >= count, seconds)
+        assert has_happened, f"{self.ended} connections have ended instead of {count}"
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
@@ -194,7 +200,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 
 def run_pytest(file: Path, *options: str) -> str:
-    """Runs pytest with this file only, and returns its output."""
+    """Runs pytest on a file, without this project's settings, and returns its output."""
     script = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
     alone = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error", *options]
     return wait_for_success(start_python(script, str(file), *alone, flags=()))
@@ -202,7 +208,7 @@ def run_pytest(file: Path, *options: str) -> str:
 
 @contextlib.contextmanager
 def press_ctrl_c_when(when: Callable[[], object]) -> Iterator[None]:
-    """Sends SIGINT when the function ``when`` returns, which waits for an event. The signal must interrupt the block."""
+    """Sends SIGINT as soon as ``when`` returns, and asserts that it interrupts the block. ``when`` waits for an event."""
 
     def press() -> None:
         when()
@@ -216,7 +222,7 @@ def press_ctrl_c_when(when: Callable[[], object]) -> Iterator[None]:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = HANG_SECONDS) -> None:
-    """Waits until a condition holds."""
+    """Waits until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -1,4 +1,4 @@
-"""Deals as tables: their contents in pyarrow, polars, pandas and DuckDB, and after a round trip through Parquet."""
+"""Tables of deals in pyarrow, polars, pandas and DuckDB, and after a round trip through Parquet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import dealkit.arrow
 from dealkit import Deal, DecodeError
 from dealkit.arrow import deals_to_arrow
 
-# How many documents are made: `make soak` asks for more.
+# The number of generated documents; `make soak` sets more.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
 
 DEAL = b"""{"id": "d_1", "expiry_date": "2024-02-29", "created_at": "1969-12-31T23:59:59.999999999Z",
@@ -30,15 +30,15 @@ DEAL = b"""{"id": "d_1", "expiry_date": "2024-02-29", "created_at": "1969-12-31T
     "sides": [{"side_percentage": 33.3333}], "metadata": {"b": "2", "a": "1"}, "new": {"rate": 1.10}}"""
 
 
-def expected(model: Any, document: Any) -> dict[str, Any]:
-    """The row expected of a model; undocumented fields come from the document, which is the model's JSON."""
+def expected_row(model: Any, document: Any) -> dict[str, Any]:
+    """Returns the expected row of a model. Undocumented fields come from the document, which is the model's JSON."""
     row: dict[str, Any] = {}
     for name, wire, kind, *_ in model.__dealkit_fields__:
         value, written = getattr(model, name), document.get(wire)
         if kind.startswith("["):
-            row[name] = [expected(item, of) for item, of in zip(value, written or [], strict=True)]
+            row[name] = [expected_row(item, of) for item, of in zip(value, written or [], strict=True)]
         elif kind[0].isupper():
-            row[name] = None if value is None else expected(value, written)
+            row[name] = None if value is None else expected_row(value, written)
         else:
             row[name] = dict(value) if kind == "strings" else value
     known = {wire for _, wire, *_ in model.__dealkit_fields__}
@@ -47,15 +47,17 @@ def expected(model: Any, document: Any) -> dict[str, Any]:
     return row
 
 
-def as_expected(row: Any, model: Any = Deal) -> dict[str, Any]:
-    """A row as a library returns it, with maps as dicts, decimals as Decimal, and undocumented fields parsed."""
+def normalize_row(row: Any, model: Any = Deal) -> dict[str, Any]:
+    """Converts a row from a library for comparison: maps to dicts, decimals to Decimal, and undocumented fields to
+    parsed JSON.
+    """
     found: dict[str, Any] = {}
     for name, _, kind, *_ in model.__dealkit_fields__:
         value = row[name]
         if kind.startswith("["):
-            found[name] = [as_expected(item, getattr(dealkit, kind[1:-1])) for item in value]
+            found[name] = [normalize_row(item, getattr(dealkit, kind[1:-1])) for item in value]
         elif kind[0].isupper():
-            found[name] = None if value is None else as_expected(value, getattr(dealkit, kind))
+            found[name] = None if value is None else normalize_row(value, getattr(dealkit, kind))
         elif kind == "strings":
             found[name] = dict(value)
         elif kind == "decimal" and isinstance(value, str):
@@ -79,11 +81,11 @@ def with_parquet(table: Any, file: Path) -> Any:
     return read
 
 
-# Where a table goes, and comes back from as one of pyarrow.
-WAYS: dict[str, Callable[[Any, Path], Any]] = {
+# Conversions to a library and back to a pyarrow table.
+ROUND_TRIPS: dict[str, Callable[[Any, Path], Any]] = {
     "pyarrow": lambda table, file: pyarrow.table(table),
     "polars": lambda table, file: polars.DataFrame(table).to_arrow(),
-    # pandas's own types turn integers beside nulls into floats.
+    # With pandas's default types, integers in a column with nulls would become floats.
     "pandas": lambda table, file: pyarrow.Table.from_pandas(
         pyarrow.table(table).to_pandas(types_mapper=pandas.ArrowDtype), preserve_index=False
     ),
@@ -94,7 +96,7 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
 
 @pytest.fixture(scope="module")
 def deals() -> list[bytes]:
-    """Documents that hypothesis makes, and those of the vectors that can be read."""
+    """Documents that hypothesis generates, and the valid documents of the vectors."""
     cases: list[Any] = [case.values[0] for case in load_vectors("deals")]
     found = [encode_case(case) for case in cases if "error" not in case["expect"]]
 
@@ -109,34 +111,32 @@ def deals() -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def models(deals: list[bytes]) -> list[dict[str, Any]]:
-    """The rows expected of the documents."""
-    return [expected(deal, parse_exact(deal.to_json())) for deal in map(Deal.from_json, deals)]
+    """The expected rows of the documents."""
+    return [expected_row(deal, parse_exact(deal.to_json())) for deal in map(Deal.from_json, deals)]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_documents_come_back_as_models_have_them(
-    way: str, deals: list[bytes], models: list[Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("way", ROUND_TRIPS)
+def test_tables_hold_the_values_of_the_models(way: str, deals: list[bytes], models: list[Any], tmp_path: Path) -> None:
     table = deals_to_arrow(deals, decimals="string")
     assert len(table) == len(deals)
-    assert [as_expected(row) for row in WAYS[way](table, tmp_path / "deals.parquet").to_pylist()] == models
+    assert [normalize_row(row) for row in ROUND_TRIPS[way](table, tmp_path / "deals.parquet").to_pylist()] == models
 
 
 @pytest.mark.parametrize("scale", [0, 2, 10, 28, 38])
 def test_a_decimal_fits_exactly_or_is_an_error(scale: int, deals: list[bytes], models: list[Any]) -> None:
     table = deals_to_arrow(deals, scale=scale, on_error="return")
     errors = pyarrow.table(table.errors)
-    fit = [all(fits(number, scale) for number in decimals_of(model)) for model in models]
+    fit = [all(fits_decimal(number, scale) for number in collect_decimals(model)) for model in models]
     assert any(fit) and not all(fit)
-    found = [as_expected(row) for row in pyarrow.table(table).to_pylist()]
+    found = [normalize_row(row) for row in pyarrow.table(table).to_pylist()]
     assert found == [model for model, does_fit in zip(models, fit, strict=True) if does_fit]
     assert errors["index"].to_pylist() == [index for index, does_fit in enumerate(fit) if not does_fit]
     assert set(errors["kind"].to_pylist()) == {"decode"}
     assert all(f"the number does not fit decimal128(38, {scale})" in text for text in errors["message"].to_pylist())
 
 
-def fits(number: Decimal, scale: int) -> bool:
-    """Whether a number has at most 38 digits, with at most this many after the point."""
+def fits_decimal(number: Decimal, scale: int) -> bool:
+    """Returns whether a number has at most 38 digits, and at most `scale` digits after the point."""
     moved = number.scaleb(scale, EXACT)
     return moved == moved.to_integral_value(context=EXACT) and abs(moved) < Decimal(10) ** 38
 
@@ -144,16 +144,16 @@ def fits(number: Decimal, scale: int) -> bool:
 EXACT = Context(prec=200)
 
 
-def decimals_of(value: Any) -> list[Decimal]:
-    """The decimals anywhere in a row."""
+def collect_decimals(value: Any) -> list[Decimal]:
+    """Returns all decimals in a row."""
     if isinstance(value, Decimal):
         return [value]
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [number for item in inside for number in decimals_of(item)]
+    return [number for item in inside for number in collect_decimals(item)]
 
 
 @pytest.mark.parametrize("case", load_vectors("deals"))
-def test_what_no_model_reads_no_table_does(case: dict[str, Any]) -> None:
+def test_documents_that_models_reject_are_errors_in_tables(case: dict[str, Any]) -> None:
     document = encode_case(case)
     if "error" not in case["expect"]:
         assert len(deals_to_arrow([document], decimals="string")) == 1
@@ -161,7 +161,7 @@ def test_what_no_model_reads_no_table_does(case: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as of_model:
         Deal.from_json(document)
     if not document.strip():
-        return  # A blank line.
+        return  # a blank line
     with pytest.raises(DecodeError) as of_table:
         deals_to_arrow([DEAL, document])
     assert str(of_table.value) == str(of_model.value)
@@ -169,7 +169,7 @@ def test_what_no_model_reads_no_table_does(case: dict[str, Any]) -> None:
     assert of_table.value.index == 1
 
 
-def test_models_documents_and_text_mixed() -> None:
+def test_tables_accept_models_bytes_and_str_together() -> None:
     deal = Deal.from_json(DEAL)
     table = deals_to_arrow([deal, DEAL, DEAL.decode(), bytearray(DEAL), b"\n", "  "])
     found = pyarrow.table(table)
@@ -180,7 +180,7 @@ def test_models_documents_and_text_mixed() -> None:
     assert deals_to_arrow([deal]).errors is None
 
 
-def test_a_number_that_does_not_fit_says_where() -> None:
+def test_a_number_that_does_not_fit_is_located_in_the_error() -> None:
     with pytest.raises(DecodeError) as caught:
         deals_to_arrow([b'{"id": "d_0"}', DEAL], scale=2)
     assert caught.value.path == "sides[0].side_percentage"
@@ -194,7 +194,7 @@ def test_a_number_that_does_not_fit_says_where() -> None:
     )
 
 
-def test_the_schema() -> None:
+def test_the_schema_has_all_documented_columns() -> None:
     schema = dealkit.arrow.schema()
     found = pyarrow.schema(schema)
     assert found.names == schema.names == [*[field.name for field in dealkit.fields(Deal)], "extra"]
@@ -208,19 +208,19 @@ def test_the_schema() -> None:
     assert pyarrow.schema(deals_to_arrow([])) == found
 
 
-def test_a_frame_of_pandas() -> None:
+def test_pandas_data_frames_have_the_values() -> None:
     frame: Any = pandas.DataFrame.from_arrow(deals_to_arrow([DEAL, b'{"id": "d_2"}']))
     assert frame["id"].tolist() == ["d_1", "d_2"]
     assert frame["sides"][0][0]["side_percentage"] == Decimal("33.3333")
     assert frame["created_at"][0] == Deal.from_json(DEAL).created_at
 
 
-def test_a_table_is_taken_as_often_as_one_likes() -> None:
+def test_a_table_can_be_exported_repeatedly() -> None:
     table = deals_to_arrow([DEAL, DEAL])
     assert pyarrow.table(table) == pyarrow.table(table)
     assert polars.DataFrame(table).equals(polars.DataFrame(table))
     assert repr(table) == "Table(2 rows, 13 columns)"
-    # A capsule that nobody consumes frees what it holds.
+    # A capsule without a consumer frees its data.
     assert table.__arrow_c_stream__() is not None
 
 

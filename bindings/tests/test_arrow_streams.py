@@ -1,4 +1,4 @@
-"""Deals on their way into a table: when they are retrieved, what errors and signals do, and who holds the GIL."""
+"""Retrieving deals into tables: timing of requests, errors, signals, and the GIL."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from dealkit.testing import Sandbox
 MISSING = ["d_1", "nothing", "d_2", "d_3"]
 
 
-def ids(count: int) -> list[str]:
+def make_ids(count: int) -> list[str]:
     return [f"d_{n % 3 + 1}" for n in range(count)]
 
 
-def names(table: Any) -> list[str]:
+def read_ids(table: Any) -> list[str]:
     return pyarrow.table(table)["id"].to_pylist()  # type: ignore[no-any-return]
 
 
-def test_all_at_once(client: Client, dealkit_sandbox: Sandbox) -> None:
-    table = client.deals.retrieve_many(ids(100), concurrency=8).to_arrow()
+def test_to_arrow_retrieves_all_deals_into_one_table(client: Client, dealkit_sandbox: Sandbox) -> None:
+    table = client.deals.retrieve_many(make_ids(100), concurrency=8).to_arrow()
     assert table.schema.names[0] == "id" and pyarrow.schema(table).names[0] == "id"
-    assert dealkit_sandbox.requests == []  # No request is sent before somebody asks for rows.
-    assert names(table) == ids(100)
-    # The deals are kept, and shared with every consumer.
-    assert names(table) == ids(100) and len(polars.DataFrame(table)) == 100
+    assert dealkit_sandbox.requests == []  # no request is sent before rows are requested
+    assert read_ids(table) == make_ids(100)
+    # The table retains the deals and shares them with all consumers.
+    assert read_ids(table) == make_ids(100) and len(polars.DataFrame(table)) == 100
     assert len(dealkit_sandbox.requests) == 100
-    assert names(client.deals.retrieve_many([]).to_arrow()) == []
-    unordered = client.deals.retrieve_many(ids(50), ordered=False).to_arrow()
-    assert sorted(names(unordered)) == sorted(ids(50))
+    assert read_ids(client.deals.retrieve_many([]).to_arrow()) == []
+    unordered = client.deals.retrieve_many(make_ids(50), ordered=False).to_arrow()
+    assert sorted(read_ids(unordered)) == sorted(make_ids(50))
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
-def test_in_batches(client: Client, batch_size: int) -> None:
+def test_to_arrow_with_batch_size_yields_batches(client: Client, batch_size: int) -> None:
     sizes = [min(batch_size, 100 - at) for at in range(0, 100, batch_size)]
-    batches = [*client.deals.retrieve_many(ids(100)).to_arrow(batch_size=batch_size)]
+    batches = [*client.deals.retrieve_many(make_ids(100)).to_arrow(batch_size=batch_size)]
     assert [len(batch) for batch in batches] == sizes
-    assert [name for batch in batches for name in names(batch)] == ids(100)
-    whole = client.deals.retrieve_many(ids(100)).to_arrow(batch_size=batch_size)
+    assert [name for batch in batches for name in read_ids(batch)] == make_ids(100)
+    whole = client.deals.retrieve_many(make_ids(100)).to_arrow(batch_size=batch_size)
     for _ in range(2):
         assert [batch.num_rows for batch in pyarrow.RecordBatchReader.from_stream(whole)] == sizes
     assert [*client.deals.retrieve_many([]).to_arrow(batch_size=batch_size)] == []
 
 
-def test_an_error_ends_it(client: Client) -> None:
+def test_an_error_ends_to_arrow(client: Client) -> None:
     with pytest.raises(NotFoundError) as caught:
         polars.DataFrame(client.deals.retrieve_many(MISSING).to_arrow())
     assert (caught.value.index, caught.value.id) == (1, "nothing")
     table = client.deals.retrieve_many(MISSING).to_arrow(batch_size=1)
     batches = iter(table)
-    assert names(next(batches)) == ["d_1"]
+    assert read_ids(next(batches)) == ["d_1"]
     with pytest.raises(NotFoundError):
         next(batches)
     with pytest.raises(RuntimeError, match="not all deals have been retrieved"):
@@ -67,12 +67,12 @@ def test_an_error_ends_it(client: Client) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])
-def test_errors_in_a_table_of_their_own(client: Client, batch_size: int | None) -> None:
+def test_returned_errors_are_in_a_separate_table(client: Client, batch_size: int | None) -> None:
     wanted = [*MISSING, ".."]
     table = client.deals.retrieve_many(wanted, on_error="return").to_arrow(batch_size=batch_size)
     with pytest.raises(RuntimeError, match="not all deals have been retrieved"):
         _ = table.errors
-    assert names(table) == ["d_1", "d_2", "d_3"]
+    assert read_ids(table) == ["d_1", "d_2", "d_3"]
     assert table.errors is not None and len(table.errors) == 2
     found = pyarrow.table(table.errors)
     assert found.column_names == ["index", "id", "kind", "status", "outcome", "message"]
@@ -81,37 +81,37 @@ def test_errors_in_a_table_of_their_own(client: Client, batch_size: int | None) 
     assert first == {"index": 1, "id": "nothing", "kind": "status", "status": 404, "outcome": "rejected"}
     assert message.startswith("GET /v1/deals/{id}: 404 Not Found") and "nothing" not in message
     assert (second["index"], second["kind"], second["status"], second["outcome"]) == (4, "validation", None, "not_sent")
-    fine = client.deals.retrieve_many(ids(3), on_error="return").to_arrow()
-    assert names(fine) == ids(3) and fine.errors is not None and len(fine.errors) == 0
-    raising = client.deals.retrieve_many(ids(3)).to_arrow()
-    assert names(raising) == ids(3) and raising.errors is None
+    fine = client.deals.retrieve_many(make_ids(3), on_error="return").to_arrow()
+    assert read_ids(fine) == make_ids(3) and fine.errors is not None and len(fine.errors) == 0
+    raising = client.deals.retrieve_many(make_ids(3)).to_arrow()
+    assert read_ids(raising) == make_ids(3) and raising.errors is None
 
 
 def test_a_deal_that_does_not_fit(peer: Any) -> None:
     server = peer(http_response(200, '{"id": "d", "sides": [{"side_percentage": 33.3333}]}'))
     with Client(base_url=server.url, service_key="k") as client:
         with pytest.raises(DecodeError) as caught:
-            names(client.deals.retrieve_many(["a"]).to_arrow(scale=2))
+            read_ids(client.deals.retrieve_many(["a"]).to_arrow(scale=2))
         assert caught.value.path == "sides[0].side_percentage"
         assert (caught.value.id, caught.value.index, caught.value.outcome) == ("a", 0, "succeeded")
         table = client.deals.retrieve_many(["a"], on_error="return").to_arrow(scale=2)
-        assert names(table) == []
+        assert read_ids(table) == []
         error = pyarrow.table(table.errors).to_pylist()[0]
         assert (error["kind"], error["status"], error["outcome"]) == ("decode", 200, "succeeded")
         found = pyarrow.table(client.deals.retrieve_many(["a"]).to_arrow(decimals="string"))
         assert found["sides"][0][0]["side_percentage"].as_py() == "33.3333"
 
 
-def test_they_are_taken_once(client: Client) -> None:
-    deals = client.deals.retrieve_many(ids(3))
+def test_deals_are_consumed_once(client: Client) -> None:
+    deals = client.deals.retrieve_many(make_ids(3))
     table = deals.to_arrow(batch_size=1)
     with pytest.raises(RuntimeError, match=r"call to_arrow\(\) before taking any deal"):
         deals.to_arrow()
     assert [*deals] == []
-    assert [name for batch in table for name in names(batch)] == ids(3)
+    assert [name for batch in table for name in read_ids(batch)] == make_ids(3)
     with pytest.raises(RuntimeError, match="have already been taken"):
-        names(table)
-    begun = client.deals.retrieve_many(ids(3))
+        read_ids(table)
+    begun = client.deals.retrieve_many(make_ids(3))
     next(begun)
     with pytest.raises(RuntimeError, match=r"call to_arrow\(\) before taking any deal"):
         begun.to_arrow()
@@ -127,46 +127,48 @@ def test_they_are_taken_once(client: Client) -> None:
     ],
 )
 def test_wrong_use(client: Client, options: dict[str, Any], error: type[Exception], text: str) -> None:
-    deals = client.deals.retrieve_many(ids(1))
+    deals = client.deals.retrieve_many(make_ids(1))
     with pytest.raises(error, match=text):
         deals.to_arrow(**as_any(options))
-    assert [deal.id for deal in deals] == ids(1)  # Nothing was taken from it.
+    assert [deal.id for deal in deals] == make_ids(1)  # the failed call has consumed no deal
 
 
 def test_progress_and_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[tuple[int, int | None]] = []
-    table = client.deals.retrieve_many(MISSING, on_error="return", progress=lambda *done: told.append(done)).to_arrow()
+    progress_calls: list[tuple[int, int | None]] = []
+    table = client.deals.retrieve_many(
+        MISSING, on_error="return", progress=lambda *done: progress_calls.append(done)
+    ).to_arrow()
     with caplog.at_level(logging.INFO, logger="dealkit"):
-        names(table)
-    assert told == [(n, 4) for n in (1, 2, 3, 4)]
+        read_ids(table)
+    assert progress_calls == [(n, 4) for n in (1, 2, 3, 4)]
     assert sorted(record.getMessage().split()[2] for record in caplog.records) == ["200", "200", "200", "404"]
 
 
-def test_awaited(async_client: AsyncClient) -> None:
+def test_to_arrow_with_an_async_client(async_client: AsyncClient) -> None:
     async def main() -> None:
-        table = await async_client.deals.retrieve_many(ids(100)).to_arrow()
-        assert isinstance(table, Table) and names(table) == ids(100) and table.errors is None
+        table = await async_client.deals.retrieve_many(make_ids(100)).to_arrow()
+        assert isinstance(table, Table) and read_ids(table) == make_ids(100) and table.errors is None
         sizes = []
-        async for batch in async_client.deals.retrieve_many(ids(100)).to_arrow(batch_size=40):
+        async for batch in async_client.deals.retrieve_many(make_ids(100)).to_arrow(batch_size=40):
             sizes.append(len(batch))
         assert sizes == [40, 40, 20]
         with pytest.raises(NotFoundError) as caught:
             await async_client.deals.retrieve_many(MISSING).to_arrow()
         assert (caught.value.index, caught.value.id) == (1, "nothing")
         table = await async_client.deals.retrieve_many(MISSING, on_error="return").to_arrow()
-        assert names(table) == ["d_1", "d_2", "d_3"] and table.errors is not None and len(table.errors) == 1
-        told: list[int] = []
-        progress = async_client.deals.retrieve_many(ids(50), progress=lambda done, _: told.append(done))
+        assert read_ids(table) == ["d_1", "d_2", "d_3"] and table.errors is not None and len(table.errors) == 1
+        progress_calls: list[int] = []
+        progress = async_client.deals.retrieve_many(make_ids(50), progress=lambda done, _: progress_calls.append(done))
         await progress.to_arrow()
-        assert told == [*range(1, 51)]
+        assert progress_calls == [*range(1, 51)]
 
     run_async(main())
 
 
-def test_a_cancelled_await_cancels_what_is_in_flight() -> None:
+def test_cancelling_an_await_cancels_calls_in_flight() -> None:
     async def main(url: str, tarpit: Peer) -> None:
         async with AsyncClient(base_url=url, service_key="k") as client:
-            table = client.deals.retrieve_many(ids(3)).to_arrow()
+            table = client.deals.retrieve_many(make_ids(3)).to_arrow()
             waiting = asyncio.ensure_future(table)
             await asyncio.to_thread(tarpit.wait_for_requests, 3)
             waiting.cancel()
@@ -203,7 +205,7 @@ def test_ctrl_c(options: str, take: str) -> None:
         assert wait_for_success(process, 30) == "interrupted\n"
 
 
-def test_none_of_the_libraries_is_needed() -> None:
+def test_arrow_export_needs_no_library() -> None:
     script = """
 import sys
 for name in ("pyarrow", "polars", "pandas", "numpy", "duckdb"):

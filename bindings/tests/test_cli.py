@@ -1,4 +1,4 @@
-"""The `dealkit` command: what all its commands have in common, `dealkit deal` and `dealkit check`."""
+"""Common behaviour of the `dealkit` commands, and the commands `dealkit deal` and `dealkit check`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ KEY = "sk-canary-0b5e1f"
 COMMANDS = [["deal"], ["deals", "export"], ["agents", "import"], ["check"]]
 
 
-def test_the_command_is_installed_and_so_is_the_module(dealkit_sandbox: Sandbox) -> None:
+def test_the_command_and_python_m_dealkit_run(dealkit_sandbox: Sandbox) -> None:
     scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["dealkit"] == "dealkit._cli:main"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
         text=True,
         timeout=HANG_SECONDS,
     )
-    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("Deal d_1\n")
+    assert (completed.returncode, completed.stderr) == (0, "") and completed.stdout.startswith("Deal d_1\n")
 
 
 def test_version_and_help() -> None:
@@ -41,22 +41,22 @@ def test_version_and_help() -> None:
 
     assert run_command("--version") == (0, f"dealkit {__version__}\n", "")
     for command in ([], *COMMANDS):
-        code, shown, told = run_command(*command, "--help")
-        assert (code, told) == (0, "")
+        code, stdout, stderr = run_command(*command, "--help")
+        assert (code, stderr) == (0, "")
         general = ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL", "exit codes:", "130", "NO_COLOR")
-        for said in ("examples:", "dealkit --help") if command else general:
-            assert said in shown, (command, said)
-        assert "--service-key" not in shown
+        for expected in ("examples:", "dealkit --help") if command else general:
+            assert expected in stdout, (command, expected)
+        assert "--service-key" not in stdout
 
 
 @pytest.mark.parametrize("group", [[], ["deals"], ["agents"], ["ledger"]])
-def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
-    done = run_command(*group)
-    assert done == run_command(*group, "--help") and done.code == 0 and "COMMAND" in done.stdout
+def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
+    completed = run_command(*group)
+    assert completed == run_command(*group, "--help") and completed.code == 0 and "COMMAND" in completed.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected_error"),
     [
         (["deal"], "the following arguments are required: ID"),
         (["deal", "a", KEY], "too many arguments\n"),
@@ -73,15 +73,15 @@ def test_without_a_command_the_help_is_shown(group: list[str]) -> None:
         (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a number greater than zero"),
     ],
 )
-def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], told: str) -> None:
-    done = run_command(*arguments, url="http://127.0.0.1:9")
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"dealkit: {told}") and "--help" in done.stderr
-    assert KEY not in done.stderr
+def test_wrong_arguments_are_named_without_their_values(arguments: list[str], expected_error: str) -> None:
+    completed = run_command(*arguments, url="http://127.0.0.1:9")
+    assert (completed.code, completed.stdout) == (2, "")
+    assert completed.stderr.startswith(f"dealkit: {expected_error}") and "--help" in completed.stderr
+    assert KEY not in completed.stderr
 
 
 @pytest.mark.parametrize(
-    ("url", "key", "told"),
+    ("url", "key", "expected_error"),
     [
         ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
         ("", KEY, "the address of the service is missing: pass it with --base-url https://"),
@@ -90,14 +90,14 @@ def test_wrong_use_says_what_is_wrong_and_shows_no_value(arguments: list[str], t
         ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
     ],
 )
-def test_what_is_not_set_up(url: str, key: str, told: str) -> None:
+def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, expected_error: str) -> None:
     for command in (["deal", "d_1"], ["check"]):
-        done = run_command(*command, url=url, key=key)
-        assert (done.code, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"dealkit: {told}") and KEY not in done.stderr
+        completed = run_command(*command, url=url, key=key)
+        assert (completed.code, completed.stdout) == (2, "")
+        assert completed.stderr.startswith(f"dealkit: {expected_error}") and KEY not in completed.stderr
 
 
-VIEW = """\
+EXPECTED_OUTPUT = """\
 Deal d
   status      CLOSED
   created_at  2024-01-31 09:30:00+00:00
@@ -126,7 +126,7 @@ Deal d
       rate  1.10
       on    True
 """
-SEEN: dict[str, Any] = {
+OUTPUTS: dict[str, Any] = {
     "id": "d",
     "status": "CLOSED",
     "created_at": "2024-01-31T10:30:00+01:00",
@@ -135,51 +135,53 @@ SEEN: dict[str, Any] = {
 }
 
 
-def seen() -> str:
-    """The deal with its numbers, digit for digit."""
+def expected_output() -> str:
+    """The expected output for the deal, with every digit of its numbers."""
     numbers = (
         '"application": {"requested_amount": 12500.50, "offers": [{"id": "of_1", "percent_of_commission": 10.10}, '
         '{"id": "of_2", "percent_of_commission": 5.5}]}, "new": {"rate": 1.10, "on": true}'
     )
-    return f"{json.dumps(SEEN)[:-1]}, {numbers}}}"
+    return f"{json.dumps(OUTPUTS)[:-1]}, {numbers}}}"
 
 
-def test_a_deal_as_people_read_it() -> None:
-    with Sandbox([seen()]) as sandbox:
-        assert run_command("deal", "d", url=sandbox.url) == (0, VIEW, "")
+def test_deal_prints_values_and_nested_models() -> None:
+    with Sandbox([expected_output()]) as sandbox:
+        assert run_command("deal", "d", url=sandbox.url) == (0, EXPECTED_OUTPUT, "")
 
 
 def test_a_deal_as_json(dealkit_sandbox: Sandbox, client: Client) -> None:
-    dealkit_sandbox.insert_deal(seen())
-    code, shown, told = run_command("deal", "d", "--json", url=dealkit_sandbox.url, env={"PYTHONIOENCODING": "ascii"})
-    assert (code, told) == (0, "")
-    assert parse_exact(shown) == parse_exact(client.deals.retrieve("d").to_json())
-    assert '"requested_amount": 12500.50' in shown and "São Paulo" in shown
+    dealkit_sandbox.insert_deal(expected_output())
+    code, stdout, stderr = run_command(
+        "deal", "d", "--json", url=dealkit_sandbox.url, env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert (code, stderr) == (0, "")
+    assert parse_exact(stdout) == parse_exact(client.deals.retrieve("d").to_json())
+    assert '"requested_amount": 12500.50' in stdout and "São Paulo" in stdout
 
 
-def test_json_cannot_command_the_terminal_and_is_the_same_document() -> None:
+def test_json_escapes_control_characters_on_a_terminal_only() -> None:
     hostile = "a\x1b[2Jb\x9bc\u202ed\re\x7f"
     with Sandbox([{"id": "d", "status": hostile, "metadata": {hostile: hostile}}]) as sandbox:
         with Terminal("deal", "d", "--json", url=sandbox.url) as terminal:
             assert terminal.end() == 0
         assert not set("\x1b\x9b\u202e\x7f") & set(terminal.screen)
         assert json.loads(terminal.screen)["metadata"] == {hostile: hostile}
-        assert "\\x1b[2Jb\\x9bc\\u202ed\\re\\x7f" in run_command("deal", "d", url=sandbox.url).shown
-        # Elsewhere, it is as exact as the service's.
-        assert "\u202e" in run_command("deal", "d", "--json", url=sandbox.url).shown
+        assert "\\x1b[2Jb\\x9bc\\u202ed\\re\\x7f" in run_command("deal", "d", url=sandbox.url).stdout
+        # Without a terminal, the output is the service's exact document.
+        assert "\u202e" in run_command("deal", "d", "--json", url=sandbox.url).stdout
 
 
-def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
+def test_colours_appear_on_terminals_only(dealkit_sandbox: Sandbox) -> None:
     for env, colours in (({}, True), ({"NO_COLOR": "1"}, False)):
         with Terminal("deal", "d_1", url=dealkit_sandbox.url, env=env) as terminal:
             assert terminal.end() == 0
             assert ("\x1b[1mDeal d_1\x1b[0m" in terminal.screen) == colours
             assert "Burlington" in terminal.screen
-    assert "\x1b" not in run_command("deal", "d_1", url=dealkit_sandbox.url).shown
+    assert "\x1b" not in run_command("deal", "d_1", url=dealkit_sandbox.url).stdout
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "told"),
+    ("fault", "code", "expected_error"),
     [
         ({"status": 401}, 3, "The service rejects the key."),
         ({"status": 403}, 3, "The service knows the key, but does not allow it to do this."),
@@ -191,19 +193,21 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
         ({"malformed": True}, 3, ""),
     ],
 )
-def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:
+def test_a_failed_call_prints_advice_and_sets_the_exit_code(
+    fault: dict[str, Any], code: int, expected_error: str, dealkit_sandbox: Sandbox
+) -> None:
     dealkit_sandbox.fail_next(times=None, **fault)
     dealkit_sandbox.insert_deal({"id": "my-deal"})
-    done = run_command("deal", "my-deal", url=dealkit_sandbox.url)
-    assert (done.code, done.stdout) == (code, "")
-    assert done.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and told in done.stderr
-    assert "sandbox-key" not in done.stderr and "my-deal" not in done.stderr
+    completed = run_command("deal", "my-deal", url=dealkit_sandbox.url)
+    assert (completed.code, completed.stdout) == (code, "")
+    assert completed.stderr.startswith("dealkit: GET /v1/deals/{id}: ") and expected_error in completed.stderr
+    assert "sandbox-key" not in completed.stderr and "my-deal" not in completed.stderr
 
 
-def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(dealkit_sandbox: Sandbox) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "dealkit", "deal", "d_1", "--json"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         stdout=writer,
@@ -212,13 +216,13 @@ def test_who_reads_the_output_may_stop(dealkit_sandbox: Sandbox) -> None:
         timeout=HANG_SECONDS,
     )
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    assert (completed.returncode, completed.stderr) == (141, "")
 
 
 @pytest.mark.parametrize("command", [["deal", "d_1"], ["--help"]])
 def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "dealkit", *command],
             env=command_environment(dealkit_sandbox.url, "sandbox-key"),
             stdout=full,
@@ -226,17 +230,17 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
             text=True,
             timeout=HANG_SECONDS,
         )
-    assert (done.returncode, done.stderr) == (
+    assert (completed.returncode, completed.stderr) == (
         4,
         "dealkit: standard output cannot be written: No space left on device\n",
     )
 
 
 @pytest.mark.parametrize("stream", ["", "2", "<"])
-def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_closed_standard_stream_is_no_crash(stream: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     closed = f"{stream}&-" if stream == "<" else f"{stream}>&-"
     command = "deals export --ids - --out d.csv" if stream == "<" else "deal d_1"
-    done = subprocess.run(
+    completed = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m dealkit {command} {closed}"],
         env=command_environment(dealkit_sandbox.url, "sandbox-key"),
         capture_output=True,
@@ -244,31 +248,33 @@ def test_a_stream_that_is_closed(stream: str, dealkit_sandbox: Sandbox, tmp_path
         timeout=HANG_SECONDS,
         cwd=tmp_path,
     )
-    told = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[stream]
-    assert done.returncode == {"": 4, "<": 2, "2": 0}[stream], done
-    assert done.stderr.startswith(told) and "Traceback" not in done.stderr
+    expected_error = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[
+        stream
+    ]
+    assert completed.returncode == {"": 4, "<": 2, "2": 0}[stream], completed
+    assert completed.stderr.startswith(expected_error) and "Traceback" not in completed.stderr
 
 
-def checked(done: Any) -> dict[str, str]:
-    """The results of a check, by label."""
-    lines = done.stdout.split("\n\n")[0].splitlines()
+def parse_check(completed: Any) -> dict[str, str]:
+    """Parses the output of a check, by label."""
+    lines = completed.stdout.split("\n\n")[0].splitlines()
     return {label: value.strip() for label, _, value in (line.partition(" ") for line in lines)}
 
 
-def test_check(dealkit_sandbox: Sandbox) -> None:
-    done = run_command("check", url=dealkit_sandbox.url)
-    found = checked(done)
-    assert (done.code, done.stderr) == (0, "")
-    assert found.pop("Reached").endswith("s, over HTTP/1.1")
-    assert found == {"Service": dealkit_sandbox.url, "Key": "accepted"}
-    # It only reads: once with the key, and once with a made-up key, which shows that keys are looked at.
-    asked = [(request.method, request.status) for request in dealkit_sandbox.requests]
-    assert asked == [("GET", 404), ("GET", 401)]
+def test_check_reports_the_service_and_the_key(dealkit_sandbox: Sandbox) -> None:
+    completed = run_command("check", url=dealkit_sandbox.url)
+    result = parse_check(completed)
+    assert (completed.code, completed.stderr) == (0, "")
+    assert result.pop("Reached").endswith("s, over HTTP/1.1")
+    assert result == {"Service": dealkit_sandbox.url, "Key": "accepted"}
+    # The check only reads. A second request with an unknown key shows whether the service checks keys.
+    requests = [(request.method, request.status) for request in dealkit_sandbox.requests]
+    assert requests == [("GET", 404), ("GET", 401)]
     assert dealkit_sandbox.agents == []
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "key", "told"),
+    ("fault", "code", "key", "expected_error"),
     [
         ({"status": 401}, 3, "not accepted", "Is it the key for this service, and is it complete?"),
         ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued the key."),
@@ -277,42 +283,46 @@ def test_check(dealkit_sandbox: Sandbox) -> None:
         ({"status": 200, "body": '{"id": "d"}'}, 0, "accepted", ""),
     ],
 )
-def test_check_of_a_response(fault: dict[str, Any], code: int, key: str, told: str, dealkit_sandbox: Sandbox) -> None:
+def test_check_of_error_responses(
+    fault: dict[str, Any], code: int, key: str, expected_error: str, dealkit_sandbox: Sandbox
+) -> None:
     dealkit_sandbox.fail_next(**fault)
-    done = run_command("check", url=dealkit_sandbox.url)
-    assert (done.code, done.stderr, checked(done)["Key"]) == (code, "", key)
-    assert told in done.stdout
+    completed = run_command("check", url=dealkit_sandbox.url)
+    assert (completed.code, completed.stderr, parse_check(completed)["Key"]) == (code, "", key)
+    assert expected_error in completed.stdout
 
 
-def test_check_of_a_service_that_is_not_there(peer: Any, nowhere: str) -> None:
-    done = run_command("check", url=f"http://{nowhere}")
-    assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
+def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> None:
+    completed = run_command("check", url=f"http://{refusing_address}")
+    assert completed.code == 3 and parse_check(completed)["Reached"].startswith("no, after ")
     assert (
         "nothing is listening at the host and port in the base URL; are they right, and is the service up? [see --base-url] ("
-        in done.stdout
+        in completed.stdout
     )
 
-    env = {"HTTPS_PROXY": f"http://{nowhere}", "NO_PROXY": "", "no_proxy": ""}
-    done = run_command("check", "--base-url", "https://deals.example.com", env=env)
-    assert done.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in done.stdout
+    env = {"HTTPS_PROXY": f"http://{refusing_address}", "NO_PROXY": "", "no_proxy": ""}
+    completed = run_command("check", "--base-url", "https://deals.example.com", env=env)
+    assert (
+        completed.code == 3 and "the proxy cannot be reached; is its address right, and is it up?" in completed.stdout
+    )
 
-    # A login page, as of a hotel's network, is not a response of the service.
-    done = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
-    assert done.code == 3 and "but it did not respond as it should" in checked(done)["Reached"]
-    assert "Is a login page in the way?" in done.stdout
+    # A captive portal's login page is not a response of the service.
+    completed = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
+    assert completed.code == 3 and "but it did not respond as it should" in parse_check(completed)["Reached"]
+    assert "Is a login page in the way?" in completed.stdout
 
 
 def test_the_package_does_not_import_the_command() -> None:
     script = "import sys, dealkit; dealkit.Client, dealkit.Deal; print(*(n for n in sys.modules if 'dealkit._cli.' in n or 'argparse' in n))"
-    shown = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
     )
-    assert shown.stdout.strip() == ""
+    assert completed.stdout.strip() == ""
 
 
-def test_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
-    """No line is wider, no word is cut, and no value is lost."""
-    wide = run_command("deal", "d_1", url=dealkit_sandbox.url).shown
+def test_lines_wrap_on_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
+    """Lines fit the terminal, words are not cut, and no value is missing."""
+    wide = run_command("deal", "d_1", url=dealkit_sandbox.url).stdout
     for arguments in (["deal", "d_1"], ["check"], ["agents", "import", "--help"], ["deal", "nope"]):
         with Terminal(*arguments, url=dealkit_sandbox.url, env={"COLUMNS": "40", "NO_COLOR": "1"}) as terminal:
             terminal.end()
@@ -323,12 +333,12 @@ def test_a_narrow_terminal(dealkit_sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "deal nope", "deals export --ids - --out o.csv", "ledger show no.ledger"])
-def test_every_command_can_print_one_object(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
-    done = run_command(*command.split(), "--json", url=dealkit_sandbox.url, given="d_1\nd_9\n", cwd=tmp_path)
-    found = json.loads(done.stdout)
-    assert done.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*found}
-    assert len(found["errors"]) == (command != "check")
-    assert all(one["message"] in done.stderr or one["id"] == "d_9" for one in found["errors"])
+def test_json_prints_one_object_for_every_command(command: str, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    completed = run_command(*command.split(), "--json", url=dealkit_sandbox.url, stdin="d_1\nd_9\n", cwd=tmp_path)
+    result = json.loads(completed.stdout)
+    assert completed.stdout.count("\n") == 1 and {"counts", "files", "errors"} <= {*result}
+    assert len(result["errors"]) == (command != "check")
+    assert all(item["message"] in completed.stderr or item["id"] == "d_9" for item in result["errors"])
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
@@ -336,4 +346,4 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
         env = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "out"), "_ARGCOMPLETE_IFS": "\n"}
         env |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
         subprocess.run([sys.executable, "-m", "dealkit"], env={**os.environ, **env}, check=True, timeout=HANG_SECONDS)
-        assert [one.strip() for one in (tmp_path / "out").read_text().split("\n")] == completions
+        assert [item.strip() for item in (tmp_path / "out").read_text().split("\n")] == completions

@@ -14,17 +14,17 @@ from conftest import CertificateAuthority, http_response
 from dealkit.testing import VARIANTS, Sandbox
 
 
-def check(url: str, *options: str, key: str = "sandbox-key") -> Any:
+def run_conformance_check(url: str, *options: str, key: str = "sandbox-key") -> Any:
     return run_command("check", "--conformance", "--rate-limit", "1000", "--json", *options, url=url, key=key)
 
 
-MIXED = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
+COMBINED_VARIANTS = ["sparse,extra,errors-html", "forbidden,nulls,chunked,errors-foreign", "numbers,times,errors-empty"]
 
 
 def test_variants_are_detected() -> None:
-    for variant in (*VARIANTS, *MIXED):
+    for variant in (*VARIANTS, *COMBINED_VARIANTS):
         with Sandbox(variant=variant) as service:
-            done = check(service.url, "--deal", "d_1")
+            done = run_conformance_check(service.url, "--deal", "d_1")
             sent = service.requests
         found = json.loads(done.stdout)
         # The command creates no agents, so the variants of creates stay unknown.
@@ -62,27 +62,32 @@ class FaultyProxy:
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-UNKNOWN = r"^GET /v1/deals/dealkit-check-\w+ (?=.*sandbox-key)"
-KNOWN = r"^GET /v1/deals/d_1 (?!.*\r\nIf-)(?=.*sandbox-key)"
-STRANGER = r"^GET .*key: dealkit-check-"
+UNKNOWN_DEAL_REQUEST = r"^GET /v1/deals/dealkit-check-\w+ (?=.*sandbox-key)"
+KNOWN_DEAL_REQUEST = r"^GET /v1/deals/d_1 (?!.*\r\nIf-)(?=.*sandbox-key)"
+UNKNOWN_KEY_REQUEST = r"^GET .*key: dealkit-check-"
 DEAL = '{"id": "d_1"}'
 
 
 def test_a_violation_is_reported(dealkit_sandbox: Sandbox, peer: Any) -> None:
     for pattern, replacement, asked, rule in (
-        (UNKNOWN, http_response(200, '{"id": "x"}'), "a deal that does not exist", "Retrieve a deal"),
-        (UNKNOWN, http_response(500, "sandbox-key"), "a deal that does not exist", "Retrieve a deal"),
-        (UNKNOWN, http_response(302), "a deal that does not exist", "Retrieve a deal"),
-        (STRANGER, http_response(200, DEAL), "a made-up key", "Authentication"),
+        (UNKNOWN_DEAL_REQUEST, http_response(200, '{"id": "x"}'), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_DEAL_REQUEST, http_response(500, "sandbox-key"), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_DEAL_REQUEST, http_response(302), "a deal that does not exist", "Retrieve a deal"),
+        (UNKNOWN_KEY_REQUEST, http_response(200, DEAL), "a made-up key", "Authentication"),
         (r"^PROPFIND", b"\0\r\n\r\n", "an unknown method", "Endpoints"),
         (r"^GET /v1/dealkit", http_response(500), "an unknown path", "Endpoints"),
         (r"^HEAD /v1/deals/d_1", http_response(500), "HEAD of a known deal", "RFC 9110, 9.3"),
-        (KNOWN, http_response(200, "<h1>Log in</h1>"), "a known deal", "Deal (response of retrieve)"),
-        (KNOWN, http_response(200, '{"id": "d_1", "quotes": [{"id": 1}]}'), "a known deal", "quotes[0].id"),
-        (KNOWN, http_response(200, '{"id": "d_2"}'), "a known deal", "Retrieve a deal"),
+        (KNOWN_DEAL_REQUEST, http_response(200, "<h1>Log in</h1>"), "a known deal", "Deal (response of retrieve)"),
+        (
+            KNOWN_DEAL_REQUEST,
+            http_response(200, '{"id": "d_1", "quotes": [{"id": 1}]}'),
+            "a known deal",
+            "quotes[0].id",
+        ),
+        (KNOWN_DEAL_REQUEST, http_response(200, '{"id": "d_2"}'), "a known deal", "Retrieve a deal"),
         (r"If-None-Match", http_response(500), "if it has changed", "RFC 9110, 13"),
     ):
-        done = check(peer(FaultyProxy(dealkit_sandbox, pattern, replacement)).url, "--deal", "d_1")
+        done = run_conformance_check(peer(FaultyProxy(dealkit_sandbox, pattern, replacement)).url, "--deal", "d_1")
         result = json.loads(done.stdout)
         assert (done.code, result["counts"]) == (1, {"asked": 10, "breaches": 1}), (pattern, done)
         (breach,) = (one for one in result["answers"] if one["verdict"].startswith("breaks the contract: "))
@@ -90,31 +95,31 @@ def test_a_violation_is_reported(dealkit_sandbox: Sandbox, peer: Any) -> None:
         assert "sandbox-key" not in done.stdout + done.stderr
 
 
-def test_over_tls_with_a_key_in_a_file(dealkit_sandbox: Sandbox, peer: Any, tmp_path: Any) -> None:
+def test_the_check_works_over_tls_with_a_key_file(dealkit_sandbox: Sandbox, peer: Any, tmp_path: Any) -> None:
     authority = CertificateAuthority(tmp_path / "ca")
     secure = peer(FaultyProxy(dealkit_sandbox, "^never", b""), authority.issue(), authority.file)
     (tmp_path / "key").write_text("sandbox-key\n")
     trusts = ["--ca-file", str(authority.file), "--client-cert", str(authority.issue("client"))]
     env = {"DEALKIT_SERVICE_KEY_FILE": str(tmp_path / "key")}
     command = ["check", "--conformance", "--json", "--rate-limit", "1000"]
-    done = run_command(*command, *trusts, url=secure.url, key="", env=env)
-    assert done.code == 0 and json.loads(done.stdout)["counts"] == {"asked": 6, "breaches": 0}
+    completed = run_command(*command, *trusts, url=secure.url, key="", env=env)
+    assert completed.code == 0 and json.loads(completed.stdout)["counts"] == {"asked": 6, "breaches": 0}
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_rate_limited_service_gets_no_more_requests(status: int, dealkit_sandbox: Sandbox) -> None:
     dealkit_sandbox.fail_next(status=status, after=3, times=None)
-    done = check(dealkit_sandbox.url)
-    assert done.code == 3 and str(status) in done.stderr and len(dealkit_sandbox.requests) == 4
-    assert json.loads(done.stdout)["counts"] == {"asked": 3, "breaches": 0}
+    completed = run_conformance_check(dealkit_sandbox.url)
+    assert completed.code == 3 and str(status) in completed.stderr and len(dealkit_sandbox.requests) == 4
+    assert json.loads(completed.stdout)["counts"] == {"asked": 3, "breaches": 0}
 
 
 def test_errors_before_the_requests(dealkit_sandbox: Sandbox) -> None:
     done = run_command("check", "--deal", "d_1", url=dealkit_sandbox.url)
     assert done.code == 2 and "--deal belongs to --conformance" in done.stderr
     assert dealkit_sandbox.requests == []
-    done = check(dealkit_sandbox.url, key="hunter2")
-    assert done.code == 3 and "rejects the key" in done.stderr and "hunter2" not in done.stderr
+    completed = run_conformance_check(dealkit_sandbox.url, key="hunter2")
+    assert completed.code == 3 and "rejects the key" in completed.stderr and "hunter2" not in completed.stderr
     assert len(dealkit_sandbox.requests) == 1
-    done = check("http://127.0.0.1:9")
-    assert done.code == 3 and "nothing is listening" in done.stderr
+    completed = run_conformance_check("http://127.0.0.1:9")
+    assert completed.code == 3 and "nothing is listening" in completed.stderr

@@ -1,4 +1,4 @@
-"""The command `dealkit deals export`: files, failures, and runs that are stopped."""
+"""`dealkit deals export`: output files, failures, and stopped runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from dealkit.arrow import deals_to_arrow, schema
 from dealkit.testing import Sandbox
 
 COUNT = 300
-# Puts what has come on disk more often, so that a test need not wait.
-OFTEN = "from dealkit._cli import part; part._SAVED_EVERY = 0.1"
+# Makes the export save more often, so that a test does not have to wait.
+SAVE_OFTEN = "from dealkit._cli import partial_export; partial_export._SAVE_INTERVAL = 0.1"
 IDS = [f"g_{number}" for number in range(COUNT)]
 
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
-    """Each test has its own: what an export that ended early has in flight arrives late, and would use up faults."""
+    """A new sandbox for each test. Requests of an export that ended early may arrive late and would use up the next
+    test's faults.
+    """
     with Sandbox(generate=COUNT, seed=7) as sandbox:
         yield sandbox
 
@@ -53,43 +55,45 @@ def ids(tmp_path: Path) -> Path:
     return path
 
 
-def written(path: Path) -> list[Deal]:
+def read_deals(path: Path) -> list[Deal]:
     with open(path, "rb") as lines:
         return [Deal.from_json(line) for line in lines]
 
 
-def rows(path: Path) -> list[dict[str, str]]:
+def read_csv(path: Path) -> list[dict[str, str]]:
     with open(path, encoding="utf-8-sig", newline="") as file:
         return [*csv.DictReader(file)]
 
 
-def found_in(out: Path) -> list[str]:
-    """The ids of the deals in a file."""
+def read_deal_ids(out: Path) -> list[str]:
+    """Returns the ids of the deals in a file."""
     if out.suffix == ".parquet":
         table = parquet.read_table(out)
         return [str(id) for id in table["id"].to_pylist()]
-    return [row["id"] for row in rows(out)] if out.suffix == ".csv" else [deal.id for deal in written(out)]
+    return [row["id"] for row in read_csv(out)] if out.suffix == ".csv" else [deal.id for deal in read_deals(out)]
 
 
-def names(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
-def test_each_form_has_every_deal(form: str, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path) -> None:
-    out = f"deals.{form}"
-    done = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url, cwd=tmp_path)
-    assert done == (0, f"300 deals in {out}\n", "")
-    assert names(tmp_path) == [out, "ids.txt"]
-    if form == "ndjson":
+@pytest.mark.parametrize("file_format", ["ndjson", "csv", "parquet"])
+def test_each_format_has_every_deal(
+    file_format: str, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
+) -> None:
+    out = f"deals.{file_format}"
+    completed = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url, cwd=tmp_path)
+    assert completed == (0, f"300 deals in {out}\n", "")
+    assert list_files(tmp_path) == [out, "ids.txt"]
+    if file_format == "ndjson":
         lines = (tmp_path / out).read_text().splitlines()
         assert [parse_exact(line) for line in lines] == [parse_exact(deal.to_json()) for deal in deals]
-    elif form == "parquet":
+    elif file_format == "parquet":
         found = parquet.read_table(tmp_path / out)
         assert found.schema == pyarrow.schema(schema())
         assert found == pyarrow.table(deals_to_arrow(deals))
     else:
-        for row, deal in zip(rows(tmp_path / out), deals, strict=True):
+        for row, deal in zip(read_csv(tmp_path / out), deals, strict=True):
             assert deal.application is not None and deal.created_at is not None
             assert row["application.requested_amount"] == str(deal.application.requested_amount)
             assert row["created_at"] == deal.created_at.isoformat().replace("+00:00", "Z")
@@ -99,16 +103,16 @@ def test_each_form_has_every_deal(form: str, sandbox: Sandbox, deals: list[Deal]
             assert json.loads(row["metadata"] or "{}") == dict(deal.metadata)
 
 
-def test_csv_of_what_nobody_knows(tmp_path: Path) -> None:
+def test_csv_of_undocumented_fields(tmp_path: Path) -> None:
     deal = """{"id": "=1+1\\n\\"x\\"", "metadata": {"a;b": "ü,"}, "new": {"rate": 1.10}, "sides": [{"gross_commission": 1.5000}],
         "application": {"requested_amount": 12500.50, "newer": [1.10]}, "created_at": "2024-01-01T00:00:00.5Z"}"""
     (tmp_path / "ids.csv").write_text('id\n"=1+1\n""x"""\n')
     with Sandbox([deal]) as sandbox:
-        done = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert done == (0, "1 deal in o.csv\n", "")
-    (row,) = rows(tmp_path / "o.csv")
+        completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert completed == (0, "1 deal in o.csv\n", "")
+    (row,) = read_csv(tmp_path / "o.csv")
     assert {name: text for name, text in row.items() if text} == {
-        # No spreadsheet may take it for a formula.
+        # Must not be evaluated as a formula.
         "id": '\'=1+1\n"x"',
         "created_at": "2024-01-01T00:00:00.500000Z",
         "application.requested_amount": "12500.50",
@@ -120,116 +124,118 @@ def test_csv_of_what_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_a_number_that_parquet_cannot_hold(tmp_path: Path) -> None:
-    deals = [f'{{"id": "d_{at}", "sides": [{{"agent_units": {one}}}]}}' for at, one in enumerate(["1.5", "1e-11", "2"])]
+    deals = [
+        f'{{"id": "d_{at}", "sides": [{{"agent_units": {value}}}]}}' for at, value in enumerate(["1.5", "1e-11", "2"])
+    ]
     (tmp_path / "ids.txt").write_text("d_0\nd_1\nd_2\n")
     with Sandbox(deals) as sandbox:
         command = ["deals", "export", "--ids", "ids.txt", "--out"]
-        done = run_command(*command, "o.parquet", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 1 and found_in(tmp_path / "o.parquet") == ["d_0", "d_2"]
-        (failed,) = rows(tmp_path / "o.parquet.failed.csv")
+        completed = run_command(*command, "o.parquet", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 1 and read_deal_ids(tmp_path / "o.parquet") == ["d_0", "d_2"]
+        (failed,) = read_csv(tmp_path / "o.parquet.failed.csv")
         assert (failed["id"], failed["kind"]) == ("d_1", "decode") and "sides[0].agent_units" in failed["message"]
-        # A format that holds any number accepts it.
-        done = run_command(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
+        # NDJSON can hold any number.
+        completed = run_command(*command, "o.csv", "--ids", "o.parquet.failed.csv", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 0 and '"agent_units""' in (tmp_path / "o.csv").read_text()
 
 
-def test_a_field_that_cannot_be_read_costs_that_field_if_asked(tmp_path: Path, peer: Any) -> None:
+def test_on_unreadable_skip_exports_the_rest_of_a_deal(tmp_path: Path, peer: Any) -> None:
     (tmp_path / "ids.txt").write_text("d_1\n")
     url = peer(http_response(200, '{"id": "d_1", "status": "CLOSED", "expiry_date": "31.12.2026"}')).url
     command = ["deals", "export", "--ids", "ids.txt", "--out"]
-    done = run_command(*command, "o.csv", url=url, cwd=tmp_path)
-    (failed,) = rows(tmp_path / "o.csv.failed.csv")
-    assert done.code == 1 and "the field can be skipped [see --on-unreadable skip]" in failed["message"]
+    completed = run_command(*command, "o.csv", url=url, cwd=tmp_path)
+    (failed,) = read_csv(tmp_path / "o.csv.failed.csv")
+    assert completed.code == 1 and "the field can be skipped [see --on-unreadable skip]" in failed["message"]
     for name in ("o.ndjson", "p.csv", "o.parquet"):
         assert run_command(*command, name, "--on-unreadable", "skip", url=url, cwd=tmp_path).code == 0
-    (row,) = rows(tmp_path / "p.csv")
+    (row,) = read_csv(tmp_path / "p.csv")
     assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", "", '{"expiry_date":"31.12.2026"}')
     (row,) = parquet.read_table(tmp_path / "o.parquet").to_pylist()
     assert (row["status"], row["expiry_date"], row["extra"]) == ("CLOSED", None, '{"expiry_date":"31.12.2026"}')
 
 
-def test_what_is_no_deal_fails_alone(tmp_path: Path, peer: Any) -> None:
+def test_an_invalid_deal_fails_without_affecting_others(tmp_path: Path, peer: Any) -> None:
     bodies = {"d_1": "", "d_2": " \n", "d_3": "<html>", "d_4": "{}", "d_5": '{"id": "d_5"}'}
     (tmp_path / "ids.txt").write_text("\n".join(bodies))
     url = peer(lambda request: http_response(200, bodies[request.decode().split()[1].rpartition("/")[2]])).url
     for name in ("o.ndjson", "o.parquet"):
-        done = run_command("deals", "export", "--ids", "ids.txt", "--out", name, url=url, cwd=tmp_path)
-        failed = rows(tmp_path / f"{name}.failed.csv")
-        assert (done.code, [row["id"] for row in failed]) == (1, ["d_1", "d_2", "d_3", "d_4"])
+        completed = run_command("deals", "export", "--ids", "ids.txt", "--out", name, url=url, cwd=tmp_path)
+        failed = read_csv(tmp_path / f"{name}.failed.csv")
+        assert (completed.code, [row["id"] for row in failed]) == (1, ["d_1", "d_2", "d_3", "d_4"])
         assert {(row["kind"], row["outcome"]) for row in failed} == {("decode", "succeeded")}
-        assert found_in(tmp_path / name) == ["d_5"]
+        assert read_deal_ids(tmp_path / name) == ["d_5"]
 
 
 def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user is told before anything is retrieved, and told what to install."""
+    """The error appears before any request, and names the package to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    done = run_command("deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet", url=sandbox.url)
-    assert (done.code, done.stdout) == (2, "") and "pip install 'dealkit[parquet]'" in done.stderr
-    assert names(tmp_path) == ["ids.txt"] and not sandbox.requests
+    completed = run_command("deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet", url=sandbox.url)
+    assert (completed.code, completed.stdout) == (2, "") and "pip install 'dealkit[parquet]'" in completed.stderr
+    assert list_files(tmp_path) == ["ids.txt"] and not sandbox.requests
 
 
-def test_ids_as_people_have_them(sandbox: Sandbox, tmp_path: Path) -> None:
-    def export(source: str, given: str = "") -> Any:
+def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -> None:
+    def export(source: str, stdin: str = "") -> Any:
         return run_command(
             "deals", "export", "--ids", source, "--out", "o.ndjson", "--overwrite",
-            url=sandbox.url, cwd=tmp_path, given=given,
+            url=sandbox.url, cwd=tmp_path, stdin=stdin,
         )  # fmt: skip
 
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfg_1\r\n\r\n  g_2 \r\ng_1\r\ng_2\r\ng_1")
-    done = export("ids.txt")
-    assert done.stdout == "2 deals in o.ndjson\n"
-    assert [deal.id for deal in written(tmp_path / "o.ndjson")] == ["g_1", "g_2"]
+    completed = export("ids.txt")
+    assert completed.stdout == "2 deals in o.ndjson\n"
+    assert [deal.id for deal in read_deals(tmp_path / "o.ndjson")] == ["g_1", "g_2"]
 
-    assert export("-", "g_3\n").shown == "1 deal in o.ndjson\n"
-    assert [deal.id for deal in written(tmp_path / "o.ndjson")] == ["g_3"]
+    assert export("-", "g_3\n").stdout == "1 deal in o.ndjson\n"
+    assert [deal.id for deal in read_deals(tmp_path / "o.ndjson")] == ["g_3"]
 
     (tmp_path / "ids.csv").write_text("name;id\nx;g_4\ny;\nz;g_5\n")
-    assert export("ids.csv").shown == "2 deals in o.ndjson\n"
+    assert export("ids.csv").stdout == "2 deals in o.ndjson\n"
 
     for name in ("ID", "Deal-ID", "deal_id", "DealId"):
         (tmp_path / "ids.tsv").write_text(f"name\t{name}\nx\tg_4\n")
-        done = export("ids.tsv")
-        assert (done.stdout, done.stderr) == ("1 deal in o.ndjson\n", "")
-    # The first line may be an id, so the message does not repeat it.
-    for table, told in (
+        completed = export("ids.tsv")
+        assert (completed.stdout, completed.stderr) == ("1 deal in o.ndjson\n", "")
+    # The first line may be an id, so the message must not repeat it.
+    for table, expected_error in (
         ("name,Number\nx,g_1\n", "it has name, Number"),
         ("g_canary\ng_2\n", "put a list without one into a .txt file"),
         ("id,x,Deal ID\ng_1,y,g_2\n", "it has id, x, Deal ID"),
     ):
         (tmp_path / "wrong.csv").write_text(table)
         must = "dealkit: wrong.csv must have one column named id or deal_id in its first row"
-        assert export("wrong.csv") == (2, "", f"{must}; {told}\n")
-    assert export("-", "\n \n").told == "dealkit: there are no ids to retrieve in standard input\n"
-    assert export("nothing.txt").told == "dealkit: nothing.txt cannot be read: No such file or directory\n"
+        assert export("wrong.csv") == (2, "", f"{must}; {expected_error}\n")
+    assert export("-", "\n \n").stderr == "dealkit: there are no ids to retrieve in standard input\n"
+    assert export("nothing.txt").stderr == "dealkit: nothing.txt cannot be read: No such file or directory\n"
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
-    assert export("latin.txt").told.startswith("dealkit: latin.txt: line 2 is not UTF-8; ")
+    assert export("latin.txt").stderr.startswith("dealkit: latin.txt: line 2 is not UTF-8; ")
 
 
-def test_ids_that_look_like_formulas_go_round(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_escaped_ids_are_read_back_unchanged(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("=1+1\n-2\n'=3\n")
     command = ["deals", "export", "--ids", "ids.txt", "--out", "d.csv"]
     sandbox.fail_next(status=409, times=None)
     assert run_command(*command, url=sandbox.url, cwd=tmp_path).code == 1
-    assert [row["id"] for row in rows(tmp_path / "d.csv.failed.csv")] == ["'=1+1", "'-2", "''=3"]
+    assert [row["id"] for row in read_csv(tmp_path / "d.csv.failed.csv")] == ["'=1+1", "'-2", "''=3"]
     sandbox.clear_requests()
-    again = ["deals", "export", "--ids", "d.csv.failed.csv", "--out", "e.csv", "--concurrency", "1"]
-    assert run_command(*again, url=sandbox.url, cwd=tmp_path).code == 1
-    asked = [request.path.rpartition("/")[2] for request in sandbox.requests]
-    assert [unquote(id) for id in asked] == ["=1+1", "-2", "'=3"]
+    retry_command = ["deals", "export", "--ids", "d.csv.failed.csv", "--out", "e.csv", "--concurrency", "1"]
+    assert run_command(*retry_command, url=sandbox.url, cwd=tmp_path).code == 1
+    requested_ids = [request.path.rpartition("/")[2] for request in sandbox.requests]
+    assert [unquote(id) for id in requested_ids] == ["=1+1", "-2", "'=3"]
 
 
-def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("g_0\nnope\ng_1\n..\ng_2\n")
     sandbox.fail_next(status=500, times=3, path="/v1/deals/g_1", body={"title": "Out of order"})
-    done = run_command("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert (done.code, done.stderr) == (1, "")
-    assert done.stdout == (
+    completed = run_command("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert (completed.code, completed.stderr) == (1, "")
+    assert completed.stdout == (
         "2 of 5 deals in d.ndjson; d.ndjson.failed.csv has the others:\n"
         "1 not found: according to the service, there is no such deal\n"
         "2 could not be retrieved. When that is fixed, retrieve them into another file:\n"
         "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
     )
-    failed = rows(tmp_path / "d.ndjson.failed.csv")
+    failed = read_csv(tmp_path / "d.ndjson.failed.csv")
     assert [[*row.values()][:4] for row in failed] == [
         ["nope", "status", "404", "rejected"],
         ["g_1", "status", "500", "unknown"],
@@ -238,37 +244,43 @@ def test_what_fails_is_in_a_file_of_its_own(sandbox: Sandbox, tmp_path: Path) ->
     assert "500 Internal Server Error: Out of order" in failed[1]["message"]
     assert "nope" not in failed[0]["message"]
 
-    # The command exactly as the message gave it. It asks only for what may still come.
-    again = done.stdout.splitlines()[-1].split()[1:]
+    # Runs the printed command unchanged. It requests only the deals that may still exist.
+    retry_command = completed.stdout.splitlines()[-1].split()[1:]
     sandbox.clear_requests()
-    done = run_command(*again, url=sandbox.url, cwd=tmp_path)
-    assert done.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in done.stdout
-    assert [deal.id for deal in written(tmp_path / "d-2.ndjson")] == ["g_1"]
+    completed = run_command(*retry_command, url=sandbox.url, cwd=tmp_path)
+    assert (
+        completed.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in completed.stdout
+    )
+    assert [deal.id for deal in read_deals(tmp_path / "d-2.ndjson")] == ["g_1"]
     assert {request.path for request in sandbox.requests} == {"/v1/deals/g_1"}
 
-    # If nothing else is left, there is nothing to run again.
+    # Without such deals, no command is printed.
     (tmp_path / "ids.txt").write_text("g_0\nnope\n")
-    done = run_command("deals", "export", "--ids", "ids.txt", "--out", "e.csv", "--json", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 1 and "dealkit deals export" not in done.stderr
-    assert json.loads(done.stdout)["counts"] == {"deals": 2, "written": 1, "failed": 1, "missing": 1}
-    done = run_command("deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 2 and "there are no ids to retrieve in e.csv.failed.csv" in done.stderr
+    completed = run_command(
+        "deals", "export", "--ids", "ids.txt", "--out", "e.csv", "--json", url=sandbox.url, cwd=tmp_path
+    )
+    assert completed.code == 1 and "dealkit deals export" not in completed.stderr
+    assert json.loads(completed.stdout)["counts"] == {"deals": 2, "written": 1, "failed": 1, "missing": 1}
+    completed = run_command(
+        "deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path
+    )
+    assert completed.code == 2 and "there are no ids to retrieve in e.csv.failed.csv" in completed.stderr
 
 
-def test_a_file_that_is_there_is_not_replaced_unless_asked(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_overwrite(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     out = tmp_path / "d.ndjson"
     out.write_text("mine")
-    done = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
-    assert (done.code, done.stderr) == (
+    completed = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
+    assert (completed.code, completed.stderr) == (
         2,
         f"dealkit: {out} exists: choose another name, or replace it with --overwrite\n",
     )
     assert out.read_text() == "mine" and not sandbox.requests
     assert run_command("deals", "export", "--ids", ids, "--out", out, "--overwrite", url=sandbox.url).code == 0
-    assert len(written(out)) == COUNT
+    assert len(read_deals(out)) == COUNT
 
 
-def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     def files() -> dict[str, Any]:
         return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
@@ -285,7 +297,7 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
     (tmp_path / "g.csv.part").symlink_to("not-there")
     (tmp_path / "h.csv").mkdir()
     before = files()
-    for source, out, told in (
+    for source, out, expected_error in (
         ("o.csv.failed.csv", "o.csv", "o.csv.failed.csv would be written, but is the same file as o.csv.failed.csv"),
         ("ids.txt", "a.csv", "a.csv.part is not of a stopped export: move it away"),
         ("ids.txt", "b.csv", "b.csv.failed.csv is not the list of an export: move it away"),
@@ -297,128 +309,128 @@ def test_nothing_is_written_but_files_of_the_export(sandbox: Sandbox, ids: Path,
         ("ids.txt", "h.csv", "h.csv cannot be written: it is a folder"),
     ):
         options = ["--ids", source, "--out", out, "--overwrite"]
-        done = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
-        assert done.code in (2, 4) and f"dealkit: {told}" in done.stderr, done
+        completed = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
+        assert completed.code in (2, 4) and f"dealkit: {expected_error}" in completed.stderr, completed
     options = ["--ids", "ids.txt", "--out", "o.csv"]
-    assert "o.csv.failed.csv exists; " in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).told
-    with open(tmp_path / "ids.txt") as given:
+    assert "o.csv.failed.csv exists; " in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).stderr
+    with open(tmp_path / "ids.txt") as stdin:
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
         env = command_environment(sandbox.url, sandbox.service_key)
-        refused = subprocess.run(command, stdin=given, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS)
-    assert refused.returncode == 2 and b"is the same file as standard input" in refused.stderr
+        piped = subprocess.run(command, stdin=stdin, env=env, cwd=tmp_path, capture_output=True, timeout=HANG_SECONDS)
+    assert piped.returncode == 2 and b"is the same file as standard input" in piped.stderr
     (tmp_path / "ids.csv").unlink()
     assert files() == before and not sandbox.requests
 
 
-def test_ids_that_do_not_end(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 1 << 16)
+def test_endless_input_is_an_error(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_INPUT_BYTES", 1 << 16)
     (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
     for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
-        done = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-        assert done.code == 2 and f"{source} {wrong}" in done.stderr
+        completed = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+        assert completed.code == 2 and f"{source} {wrong}" in completed.stderr
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
-    done = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert done.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
+    completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
+    assert completed.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
 
 
-def saved(out: Path) -> tuple[int, int]:
-    """How many groups an export has on disk, and how many of its ids are done with them."""
+def count_saved(out: Path) -> tuple[int, int]:
+    """Returns the number of groups that an export has on disk, and the number of ids whose results they hold."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{out}.part?immutable=1", uri=True)) as part:
-        groups, done = part.execute("SELECT count(*), max(until) FROM come").fetchone()
-        return groups, done or 0
+        groups, completed = part.execute("SELECT count(*), max(next) FROM deal_groups").fetchone()
+        return groups, completed or 0
     return 0, 0
 
 
 def wait_until_saved(process: Any, out: Path) -> None:
-    """Waits until an export writes its third group: the second is whole."""
-    wait_until(lambda: saved(out)[0] >= 3 or process.poll() is not None)
+    """Waits until an export writes its third group, so that the second is complete."""
+    wait_until(lambda: count_saved(out)[0] >= 3 or process.poll() is not None)
     assert process.poll() is None, "it does not come as far"
 
 
 @pytest.mark.parametrize(
-    ("form", "how"),
+    ("file_format", "how"),
     [("ndjson", signal.SIGINT), ("csv", signal.SIGTERM), ("ndjson", signal.SIGKILL), ("parquet", signal.SIGKILL)],
 )
-def test_what_was_stopped_goes_on(
-    form: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
+def test_a_stopped_export_resumes(
+    file_format: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / f"d.{form}"
+    out = tmp_path / f"d.{file_format}"
     ids.write_text("nope\n" + ids.read_text())
-    # It saves several times, and does not come further, however slow this machine is.
+    # The delay makes the export save several times before it ends, on a slow machine too.
     sandbox.fail_next(delay=0.1, times=150)
     sandbox.fail_next(hold=True, times=None)
     command = ["deals", "export", "--ids", str(ids), "--out", str(out), "--concurrency", "4"]
-    process = start_command(*command, url=sandbox.url, before=OFTEN)
+    process = start_command(*command, url=sandbox.url, setup_code=SAVE_OFTEN)
     wait_until_saved(process, out)
     process.send_signal(how)
-    done = finish_command(process)
-    assert not out.exists() and done.stdout == ""
+    completed = finish_command(process)
+    assert not out.exists() and completed.stdout == ""
     if how == signal.SIGKILL:
-        assert done.code == -signal.SIGKILL
+        assert completed.code == -signal.SIGKILL
     else:
-        assert done.code == 128 + how
-        kept = re.match(
-            r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", done.stderr
+        assert completed.code == 128 + how
+        saved_counts = re.match(
+            r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", completed.stderr
         )
-        assert kept and kept[2] == f"{out}.part"
-        # One of the ids is not a deal, so it is not among the deals that are kept.
-        assert int(kept[1]) == saved(out)[1] - 1
-        assert done.stderr.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
+        assert saved_counts and saved_counts[2] == f"{out}.part"
+        # A deal that does not exist counts as done, but is not among the saved deals.
+        assert int(saved_counts[1]) == count_saved(out)[1] - 1
+        assert completed.stderr.endswith(f"To continue, run the same command again:\n  dealkit {' '.join(command)}\n")
 
     sandbox.clear_faults()
     sandbox.clear_requests()
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 1 and done.stdout.startswith("300 of 301 deals in ")
+    completed = run_command(*command, url=sandbox.url)
+    assert completed.code == 1 and completed.stdout.startswith("300 of 301 deals in ")
     assert re.search(
-        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", done.stderr
+        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", completed.stderr
     )
-    # Deals already on disk are not retrieved again, except those that were in flight or not yet written.
+    # Deals on disk are not retrieved again. Deals that were in flight or not yet saved may be.
     assert 0 < len(sandbox.requests) < COUNT
-    assert [row["id"] for row in rows(tmp_path / f"d.{form}.failed.csv")] == ["nope"]
-    assert found_in(out) == IDS
-    if form == "ndjson":
-        assert written(out) == deals
-    assert names(tmp_path) == sorted(["ids.txt", f"d.{form}", f"d.{form}.failed.csv"])
+    assert [row["id"] for row in read_csv(tmp_path / f"d.{file_format}.failed.csv")] == ["nope"]
+    assert read_deal_ids(out) == IDS
+    if file_format == "ndjson":
+        assert read_deals(out) == deals
+    assert list_files(tmp_path) == sorted(["ids.txt", f"d.{file_format}", f"d.{file_format}.failed.csv"])
 
 
-def test_what_was_stopped_belongs_to_its_ids_and_its_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
     out, part = tmp_path / "d.ndjson", tmp_path / "d.ndjson.part"
     sandbox.fail_next(delay=0.1, times=150)
     sandbox.fail_next(hold=True, times=None)
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
-    process = start_command(*command, url=sandbox.url, before=OFTEN)
+    process = start_command(*command, url=sandbox.url, setup_code=SAVE_OFTEN)
     wait_until_saved(process, out)
 
-    # While it runs, nobody else may write the file.
-    assert run_command(*command, url=sandbox.url).told == f"dealkit: another dealkit process is writing {out}\n"
+    # Another process may not write the file while the export runs.
+    assert run_command(*command, url=sandbox.url).stderr == f"dealkit: another dealkit process is writing {out}\n"
     process.send_signal(signal.SIGINT)
     assert finish_command(process).code == 130
     sandbox.clear_faults()
     sandbox.release()
 
-    kept = part.read_bytes()
+    saved_counts = part.read_bytes()
     with Sandbox(generate=COUNT, seed=7) as another:
         refused = run_command(*command, url=another.url)
-        assert refused.code == 2 and "of other ids or from another service" in refused.told
+        assert refused.code == 2 and "of other ids or from another service" in refused.stderr
     ids.write_text("g_7\n")
     refused = run_command(*command, url=sandbox.url)
-    assert refused.code == 2 and "remove the file to start over" in refused.told
-    assert part.read_bytes() == kept
+    assert refused.code == 2 and "remove the file to start over" in refused.stderr
+    assert part.read_bytes() == saved_counts
 
     part.unlink()
-    assert run_command(*command, url=sandbox.url).shown == f"1 deal in {out}\n"
-    assert [deal.id for deal in written(out)] == ["g_7"]
+    assert run_command(*command, url=sandbox.url).stdout == f"1 deal in {out}\n"
+    assert [deal.id for deal in read_deals(out)] == ["g_7"]
 
 
 @pytest.mark.parametrize("damage", ["header", "page", "deal", "group"])
-@pytest.mark.parametrize("form", ["ndjson", "parquet"])
-def test_what_was_stopped_and_damaged_is_named(
-    damage: str, form: str, sandbox: Sandbox, ids: Path, tmp_path: Path
+@pytest.mark.parametrize("file_format", ["ndjson", "parquet"])
+def test_a_damaged_partial_export_is_an_error(
+    damage: str, file_format: str, sandbox: Sandbox, ids: Path, tmp_path: Path
 ) -> None:
-    """The same command would fail forever."""
-    out = tmp_path / f"d.{form}"
-    part = tmp_path / f"d.{form}.part"
+    """Running the same command again would always fail."""
+    out = tmp_path / f"d.{file_format}"
+    part = tmp_path / f"d.{file_format}.part"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     sandbox.fail_next(status=500, times=None, after=100)
     assert run_command(*command, url=sandbox.url).code == 3
@@ -431,17 +443,17 @@ def test_what_was_stopped_and_damaged_is_named(
             part.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
         case "deal":
             with closing(sqlite3.connect(part)) as file, file:
-                deals = bytearray(file.execute("SELECT deals FROM come ORDER BY first").fetchone()[0])
+                deals = bytearray(file.execute("SELECT deals FROM deal_groups ORDER BY first").fetchone()[0])
                 deals[len(deals) // 2] ^= 1
-                file.execute("UPDATE come SET deals = ? WHERE first = 0", [bytes(deals)])
+                file.execute("UPDATE deal_groups SET deals = ? WHERE first = 0", [bytes(deals)])
         case "group":
             with closing(sqlite3.connect(part)) as file, file:
-                file.execute("UPDATE come SET first = 1 WHERE first = 0")
-    kept = part.read_bytes()
-    done = run_command(*command, url=sandbox.url)
-    assert f"{part}" in done.stderr and "move it away" in done.stderr, done
-    assert not done.stderr.endswith(f"{out}\n") and "To continue" not in done.stderr and not out.exists()
-    assert part.exists() and (damage in ("deal", "group") or part.read_bytes() == kept)
+                file.execute("UPDATE deal_groups SET first = 1 WHERE first = 0")
+    saved_counts = part.read_bytes()
+    completed = run_command(*command, url=sandbox.url)
+    assert f"{part}" in completed.stderr and "move it away" in completed.stderr, completed
+    assert not completed.stderr.endswith(f"{out}\n") and "To continue" not in completed.stderr and not out.exists()
+    assert part.exists() and (damage in ("deal", "group") or part.read_bytes() == saved_counts)
     part.unlink()
     assert run_command(*command, url=sandbox.url).code == 0
 
@@ -452,40 +464,44 @@ def test_ids_survive_a_spreadsheet_that_opens_and_saves_the_list_of_failures(san
     sandbox.fail_next(status=400, times=2)
     assert run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url).code == 1
     failed = tmp_path / "d.ndjson.failed.csv"
-    assert [row["id"] for row in rows(failed)] == ["'00123", "123"]
+    assert [row["id"] for row in read_csv(failed)] == ["'00123", "123"]
     sandbox.clear_requests()
     run_command("deals", "export", "--ids", failed, "--out", tmp_path / "e.ndjson", url=sandbox.url)
     assert sorted(request.path for request in sandbox.requests) == ["/v1/deals/00123", "/v1/deals/123"]
 
 
-def test_a_service_that_fails_ends_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
-    """A service that is down is not a fault of 300 deals."""
+def test_consecutive_service_errors_end_the_export(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """The export stops instead of recording 300 failed deals."""
     out = tmp_path / "d.ndjson"
     command: list[str | Path] = ["deals", "export", "--ids", ids, "--out", out]
     sandbox.fail_next(status=500, times=None)
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 3 and "calls in a row have failed" in done.stderr and "The service failed." in done.stderr
-    assert names(tmp_path) == ["ids.txt"], "there was nothing to keep"
+    completed = run_command(*command, url=sandbox.url)
+    assert (
+        completed.code == 3
+        and "calls in a row have failed" in completed.stderr
+        and "The service failed." in completed.stderr
+    )
+    assert list_files(tmp_path) == ["ids.txt"], "there was nothing to keep"
 
     sandbox.clear_faults()
     sandbox.fail_next(status=500, times=None, after=100)
-    done = run_command(*command, url=sandbox.url)
-    assert done.code == 3 and "To continue, run the same command again:" in done.stderr
+    completed = run_command(*command, url=sandbox.url)
+    assert completed.code == 3 and "To continue, run the same command again:" in completed.stderr
     sandbox.clear_faults()
-    assert "resuming where the last run stopped: " in run_command(*command, url=sandbox.url).told
-    # Some of the deals in between may have failed before another one succeeded.
+    assert "resuming where the last run stopped: " in run_command(*command, url=sandbox.url).stderr
+    # A deal in between may have failed before a later one succeeded.
     failed = tmp_path / "d.ndjson.failed.csv"
-    lost = [row["id"] for row in rows(failed)] if failed.exists() else []
-    assert {*lost, *(deal.id for deal in written(out))} == {*IDS} and len(lost) < 32
+    lost = [row["id"] for row in read_csv(failed)] if failed.exists() else []
+    assert {*lost, *(deal.id for deal in read_deals(out))} == {*IDS} and len(lost) < 32
 
 
-@pytest.mark.parametrize(("form", "limit"), [("ndjson", 100), ("parquet", 40_000)])
-def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
-    """Deals that were already on disk are kept, and the export resumes once there is room."""
-    out = tmp_path / f"d.{form}"
+@pytest.mark.parametrize(("file_format", "limit"), [("ndjson", 100), ("parquet", 40_000)])
+def test_a_full_disk(file_format: str, limit: int, sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
+    """Saved deals remain, and the export resumes when the disk has space again."""
+    out = tmp_path / f"d.{file_format}"
     command = ["deals", "export", "--ids", str(ids), "--out", str(out)]
-    # Python ignores SIGXFSZ, so writing beyond the limit fails as on a full disk.
-    # Python would cut off the bytecode files that it writes, too, for all later processes.
+    # Python ignores SIGXFSZ, so exceeding the size limit fails as on a full disk. Python must not write bytecode files,
+    # because the limit would truncate them for all later processes.
     limited = f"import resource, sys\nsys.dont_write_bytecode = True\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
     process = subprocess.run(
         [sys.executable, "-c", limited + COMMAND_SCRIPT, *command],
@@ -497,9 +513,9 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
     assert process.returncode == 4 and "Traceback" not in process.stderr
     assert process.stderr.startswith(f"dealkit: {out} cannot be written: ")
     if limit == 100:
-        assert names(tmp_path) == ["ids.txt"]
+        assert list_files(tmp_path) == ["ids.txt"]
     assert run_command(*command, url=sandbox.url).code == 0
-    assert found_in(out) == IDS
+    assert read_deal_ids(out) == IDS
 
 
 @pytest.mark.parametrize(
@@ -512,16 +528,16 @@ def test_a_full_disk(form: str, limit: int, sandbox: Sandbox, ids: Path, tmp_pat
 )
 def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    done = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 0 and found_in(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
+    completed = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert completed.code == 0 and read_deal_ids(tmp_path / "d.ndjson") == ["g_1", "g_2"][: text.count("g_")]
     (tmp_path / "ids.txt").write_text("g_1\ng_2\ng_3\n")
     skip = ["--exclude-ids", name, "--out", "e.ndjson"]
-    done = run_command("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
-    assert done.code == 0 and found_in(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
+    completed = run_command("deals", "export", "--ids", "ids.txt", *skip, url=sandbox.url, cwd=tmp_path)
+    assert completed.code == 0 and read_deal_ids(tmp_path / "e.ndjson") == ["g_1", "g_2", "g_3"][text.count("g_") :]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected_error"),
     [
         ("ids.txt", 'g_1\n{"id": "g_2", "email": "canary@example.com"}\n', "ids.txt: line 2 does not look like an id"),
         ("ids.txt", "g_1,canary,canary@example.com\n", "ids.txt: line 1 does not look like an id"),
@@ -531,26 +547,42 @@ def test_ids_in_json(name: str, text: str, sandbox: Sandbox, tmp_path: Path) -> 
         ("ids.json", "[canary]", "ids.json must contain ids, or deals with their ids"),
     ],
 )
-def test_records_do_not_become_ids(name: str, text: str, told: str, sandbox: Sandbox, tmp_path: Path) -> None:
-    """They may be personal data, and ids become part of the path of a request. Nothing is sent, and nothing of them is shown."""
+def test_lines_that_look_like_records_are_not_sent_as_ids(
+    name: str, text: str, expected_error: str, sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """A line that does not look like an id may be personal data, and would become part of a request's path. Nothing is
+    sent, and the message does not show the line.
+    """
     (tmp_path / name).write_text(text)
-    done = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
-    assert done.code == 2 and told in done.stderr and "canary" not in done.stderr and not sandbox.requests
+    completed = run_command("deals", "export", "--ids", name, "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
+    assert (
+        completed.code == 2
+        and expected_error in completed.stderr
+        and "canary" not in completed.stderr
+        and not sandbox.requests
+    )
 
 
-def test_deals_that_are_known_are_skipped(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:
     def export(ids: str, *arguments: str) -> Any:
         (tmp_path / "ids.txt").write_text(ids)
         return run_command("deals", "export", "--ids", "ids.txt", "--out", *arguments, url=sandbox.url, cwd=tmp_path)
 
-    for form in ("ndjson", "csv", "parquet"):
-        assert export("g_1\ng_2\n", f"d.{form}").code == 0
-        known = ["--exclude-ids", f"d.{form}"]
-        done = export("g_1\ng_2\ng_3\n", f"e.{form}", *known)
-        assert done == (0, f"1 deal in e.{form}\n", f"dealkit: 2 ids skipped: d.{form} has the deals\n")
-        assert found_in(tmp_path / f"e.{form}") == ["g_3"]
-    done = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
-    assert (done.code, done.stdout) == (0, "there are no ids left, so nothing was retrieved\n")
+    for file_format in ("ndjson", "csv", "parquet"):
+        assert export("g_1\ng_2\n", f"d.{file_format}").code == 0
+        known = ["--exclude-ids", f"d.{file_format}"]
+        completed = export("g_1\ng_2\ng_3\n", f"e.{file_format}", *known)
+        assert completed == (
+            0,
+            f"1 deal in e.{file_format}\n",
+            f"dealkit: 2 ids skipped: d.{file_format} has the deals\n",
+        )
+        assert read_deal_ids(tmp_path / f"e.{file_format}") == ["g_3"]
+    completed = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
+    assert (completed.code, completed.stdout) == (0, "there are no ids left, so nothing was retrieved\n")
     (tmp_path / "g.ndjson").write_text("{}")
-    done = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
-    assert done.code == 2 and "g.ndjson must contain ids, or deals with their ids, as an export does" in done.stderr
+    completed = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
+    assert (
+        completed.code == 2
+        and "g.ndjson must contain ids, or deals with their ids, as an export does" in completed.stderr
+    )

@@ -1,4 +1,4 @@
-"""The command `dealkit agents import` stopped, killed and repeated: nobody is created twice, and nobody is forgotten."""
+"""`dealkit agents import` stopped, killed and repeated: no agent is created twice, and no row is lost."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from commands import TableImport, finish_command, parse_counts, start_command, w
 from processes import HANG_SECONDS, wait_until
 
 from dealkit import APIConnectionError, Creation
-from dealkit._cli.creates import _word
+from dealkit._cli.import_run import _outcome_name
 from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
-# A table of so many agents, of which the first are created at once, and the others once the sandbox no longer holds them.
-ROWS, AT_ONCE = 60, 20
+# The number of rows in the table, and of the rows to which the sandbox responds immediately. It holds the other
+# responses.
+ROWS, IMMEDIATE = 60, 20
 
 
-def let_go(sandbox: Sandbox) -> None:
-    """Holds no further responses, and releases those that are held."""
+def release_responses(sandbox: Sandbox) -> None:
+    """Stops holding responses, and releases the held ones."""
     sandbox.clear_faults()
     sandbox.release()
 
 
-def once_each(imports: TableImport) -> int:
-    """How many agents there are, of which none is there twice."""
+def count_distinct_agents(imports: TableImport) -> int:
+    """Returns the number of agents, and asserts that no agent exists twice."""
     emails = [agent.email for agent in imports.sandbox.agents]
     assert len(emails) == len({*emails})
     return len(emails)
@@ -44,13 +45,13 @@ def once_each(imports: TableImport) -> int:
 def assert_all_are_recorded(imports: TableImport) -> None:
     """Asserts that the report of a stopped import has the outcome of each row that was sent."""
     found = [*imports.outcomes().values()]
-    assert found.count("created") == len(imports.sandbox.agents) >= AT_ONCE
+    assert found.count("created") == len(imports.sandbox.agents) >= IMMEDIATE
     assert not {"unknown", "running"} & {*found}
 
 
 @contextlib.contextmanager
 def full_pipe() -> Iterator[int]:
-    """A pipe that takes no more, and that is not read."""
+    """A full pipe without a reader."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -64,53 +65,53 @@ def full_pipe() -> Iterator[int]:
         os.close(writer)
 
 
-def test_a_second_run_creates_nobody_twice(imports: TableImport) -> None:
+def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     imports.write(5)
     sandbox = imports.sandbox
     sandbox.fail_next(status=422, after=1, method="POST")
     sandbox.fail_next(process_then_reset=True, after=2, method="POST")
     options = ["--ledger", "import.ledger", "--report", "report.csv", "--concurrency", "1"]
-    done = imports(*options)
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
+    completed = imports(*options)
+    assert (completed.code, parse_counts(completed.stdout)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
     found = imports.outcomes("report.csv")
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(sandbox.agents) == 4
-    assert "import.ledger records this: repeating the command creates no agent twice." in done.stdout
+    assert "import.ledger records this: repeating the command creates no agent twice." in completed.stdout
     assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
 
-    # One row more; the rest is unchanged.
+    # Adds one row.
     imports.write(6)
-    done = imports(*options)
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
-    assert "(3 in an earlier run)" in done.stdout
+    completed = imports(*options)
+    assert (completed.code, parse_counts(completed.stdout)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
+    assert "(3 in an earlier run)" in completed.stdout
     assert len(sandbox.agents) == 5
 
-    done = imports(*options, "--resend-unknown")
-    assert parse_counts(done.stdout) == {"created": 5, "rejected": 1, "unknown": 0}
+    completed = imports(*options, "--resend-unknown")
+    assert parse_counts(completed.stdout) == {"created": 5, "rejected": 1, "unknown": 0}
     assert len(sandbox.agents) == 6, "as its user wanted it, one of them twice"
 
 
-def test_keys_that_a_spreadsheet_has_changed_create_nobody_twice_with_yes(imports: TableImport) -> None:
+def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     def write(*rows: tuple[str, str]) -> None:
         lines = [f"{key},{name}@example.com,{name},Example\n" for key, name in rows]
         (imports.folder / "agents.csv").write_text("profile.external_id,email,first_name,last_name\n" + "".join(lines))
 
     write(("00123", "ada"), ("B\u00e9", "grace"))
     assert imports().code == 0
-    # Invisible characters and another form of a letter are no other key.
+    # Invisible characters and another Unicode normalization form do not change a key.
     write(("\ufeff00\u200b123", "ada"), ("Be\u0301\u00ad", "grace"))
-    done = imports()
-    assert (done.code, len(imports.sandbox.agents)) == (0, 2)
+    completed = imports()
+    assert (completed.code, len(imports.sandbox.agents)) == (0, 2)
     write(("123", "Ada"), ("B\u00e9", "grace"), ("5", "joan"))
-    done = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
-    assert done.code == 0 and "knows the e-mail address, but not the key (row 2)" in done.stdout
-    done = imports()
-    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in done.stderr
+    completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
+    assert completed.code == 0 and "knows the e-mail address, but not the key (row 2)" in completed.stdout
+    completed = imports()
+    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
 
 
-def test_a_row_that_has_changed_since_its_agent_was_created(imports: TableImport) -> None:
+def test_a_changed_row_is_reported_and_not_sent_again(imports: TableImport) -> None:
     def write(phone: str, name: str) -> None:
         (imports.folder / "agents.csv").write_text(
             "email,first_name,last_name,phone\n"
@@ -130,22 +131,22 @@ def test_a_row_that_has_changed_since_its_agent_was_created(imports: TableImport
     )
     assert imports(*options, "--concurrency", "1").code == 1
     write("+4915100000099", "")
-    done = imports(*options)
+    completed = imports(*options)
     report = (imports.folder / "report.csv").read_text()
-    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in done.stdout
+    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in completed.stdout
     by_row = {line.split(",")[0]: line for line in report.splitlines()}
     assert ",created," in by_row["2"] and "this change is not sent" in by_row["2"]
     assert ",created," in by_row["3"] and "the row has become invalid, and nothing was sent" in by_row["3"]
-    # The reason of a rejection is not lost, and advice is about rows that there are.
+    # The reason of a rejection stays in the report, and only advice for existing rows is printed.
     assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
-    assert "enter none in the report's column agent_id once the row is corrected" in done.stdout
-    assert "unknown rows" not in done.stdout and len(imports.sandbox.agents) == 2
+    assert "enter none in the report's column agent_id once the row is corrected" in completed.stdout
+    assert "unknown rows" not in completed.stdout and len(imports.sandbox.agents) == 2
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_while_the_last_output_waits_for_its_reader(imports: TableImport, number: int, code: int) -> None:
+def test_a_signal_while_output_is_blocked_ends_the_command(imports: TableImport, number: int, code: int) -> None:
     imports.write(1)
-    before = f"""
+    setup_code = f"""
 import os
 import dealkit._cli as cli
 wait = cli.wait_for_reader
@@ -156,101 +157,113 @@ def interrupted(stream):
 cli.wait_for_reader = interrupted
 """
     arguments = ["agents", "import", "agents.csv", "--dry-run"]
-    done = finish_command(start_command(*arguments, url=imports.sandbox.url, cwd=imports.folder, before=before))
-    assert (done.code, "Traceback" in done.stderr) == (code, False)
+    completed = finish_command(
+        start_command(*arguments, url=imports.sandbox.url, cwd=imports.folder, setup_code=setup_code)
+    )
+    assert (completed.code, "Traceback" in completed.stderr) == (code, False)
 
 
-def test_a_row_that_was_cancelled_before_it_was_sent_again_is_not_sent() -> None:
-    """The service rejected it, but the ledger does not have that, and the next run sends it."""
+def test_a_row_cancelled_before_its_retry_counts_as_not_sent() -> None:
+    """The service rejected the row before the cancelled retry. The ledger does not record this, so the next run sends
+    the row.
+    """
     error = APIConnectionError("cancelled", kind="cancelled", outcome="rejected")
-    assert _word(Creation(index=0, error=error)) == "not sent"
+    assert _outcome_name(Creation(index=0, error=error)) == "not sent"
 
 
-def test_a_ledger_that_was_lost_with_unknown_rows(imports: TableImport) -> None:
+def test_a_lost_ledger_with_unknown_rows_is_noticed(imports: TableImport) -> None:
     imports.write(2)
     imports.sandbox.fail_next(process_then_reset=True, times=2, method="POST")
     assert imports().code == 1
     (imports.folder / imports.ledger()).unlink()
-    done = imports()
-    assert "says that 2 of these rows were created, or may have been" in done.stdout
-    assert done.code == 2 and len(imports.sandbox.agents) == 2
+    completed = imports()
+    assert "says that 2 of these rows were created, or may have been" in completed.stdout
+    assert completed.code == 2 and len(imports.sandbox.agents) == 2
 
 
-def test_a_backup_is_made_while_an_import_is_running(imports: TableImport) -> None:
+def test_a_backup_during_an_import_is_complete(imports: TableImport) -> None:
     imports.write(3)
     imports.sandbox.fail_next(hold=True, after=1, method="POST")
     process = imports.start("--ledger", "l.ledger")
     imports.sandbox.wait_for(held=True, timeout=HANG_SECONDS)
-    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
-    assert done.code == 0 and "copy.ledger is a copy of l.ledger" in done.stdout
+    completed = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert completed.code == 0 and "copy.ledger is a copy of l.ledger" in completed.stdout
     imports.sandbox.release()
     assert finish_command(process).code == 0
     copy = summary(imports.folder / "copy.ledger")
     assert copy.succeeded + len(copy.unresolved) == 3 and copy.unresolved
-    done = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
-    assert done.code != 0 and "already a file" in done.stderr
+    completed = imports.command("ledger", "backup", "l.ledger", "copy.ledger")
+    assert completed.code != 0 and "already a file" in completed.stderr
 
 
-def test_a_table_of_another_name_creates_nobody_twice(imports: TableImport) -> None:
-    """Without --ledger, there is one beside the table."""
+def test_a_renamed_table_creates_no_agent_twice(imports: TableImport) -> None:
+    """Without --ledger, the ledger is next to the table."""
     imports.write(3)
     for _ in range(2):
-        done = imports()
-        assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 3, 3)
+        completed = imports()
+        assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 3, 3)
     assert (imports.folder / imports.ledger()).exists()
     imports.write(4)
     (imports.folder / "agents.csv").rename(imports.folder / "agents-corrected.csv")
     corrected = ["agents", "import", "agents-corrected.csv"]
-    said = f"{imports.ledger()} already has 3 of them, not to be sent again: 3 created\n"
-    done = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
-    assert (done.code, said in done.stdout) == (0, True)
-    done = imports.command(*corrected, "--yes", url=imports.sandbox.url)
-    assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
+    message = f"{imports.ledger()} already has 3 of them, not to be sent again: 3 created\n"
+    completed = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
+    assert (completed.code, message in completed.stdout) == (0, True)
+    completed = imports.command(*corrected, "--yes", url=imports.sandbox.url)
+    assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 4, 4)
 
 
-def test_two_imports_at_once_and_what_is_left_when_one_is_killed(imports: TableImport) -> None:
+def test_rows_of_a_running_import_are_skipped_and_unknown_once_it_is_killed(imports: TableImport) -> None:
     imports.write(6)
     imports.sandbox.fail_next(hold=True, after=1, method="POST")
     process = imports.start("--concurrency", "2")
     imports.sandbox.wait_for(held=True, timeout=HANG_SECONDS)
     wait_until(lambda: summary(imports.folder / imports.ledger()).succeeded == 5)
-    done = imports()
-    assert done.code == 1 and parse_counts(done.stdout) == {"created": 5, "rejected": 0, "unknown": 0}
-    assert "In progress elsewhere  1  another import is sending them" in done.stdout and "resolve" not in done.stdout
+    completed = imports()
+    assert completed.code == 1 and parse_counts(completed.stdout) == {"created": 5, "rejected": 0, "unknown": 0}
+    assert (
+        "In progress elsewhere  1  another import is sending them" in completed.stdout
+        and "resolve" not in completed.stdout
+    )
     process.kill()
     assert finish_command(process).code == -signal.SIGKILL
-    done = imports()
-    assert done.code == 1 and parse_counts(done.stdout) == {"created": 5, "rejected": 0, "unknown": 1}
-    assert "ledger resolve" in done.stdout and once_each(imports) == 5
+    completed = imports()
+    assert completed.code == 1 and parse_counts(completed.stdout) == {"created": 5, "rejected": 0, "unknown": 1}
+    assert "ledger resolve" in completed.stdout and count_distinct_agents(imports) == 5
 
 
-def test_what_another_ledger_knows_is_said_before_anything_is_sent(imports: TableImport) -> None:
-    """The service may have another address now, or the ledger may be of a sandbox: only people know."""
+def test_rows_in_other_ledgers_are_reported_before_sending(imports: TableImport) -> None:
+    """The service may have a new URL, or the ledger may belong to a sandbox: only the user knows."""
     imports.write(3)
     with Sandbox() as old:
         assert imports("--key", "email", into=old).code == 0
     imports.write(4)
     other = imports.ledger(old)
-    said = f"{other}, another ledger, has 3 of these rows. This import does not use it, so it would send "
+    message = f"{other}, another ledger, has 3 of these rows. This import does not use it, so it would send "
     advice = f"use it: add --ledger {other}. If they were created at another service, such as a sandbox, these rows are"
     for options in ([], ["--key", "profile.external_id"], ["--ledger", "new.ledger"]):
-        done = imports(*options, "--dry-run", yes=False)
-        assert (done.code, said in done.stdout) == (0, True)
-        done = imports(*options)
-        assert done.code == 2 and said in done.stdout and advice in done.stdout and "leave out --yes" in done.stderr
+        completed = imports(*options, "--dry-run", yes=False)
+        assert (completed.code, message in completed.stdout) == (0, True)
+        completed = imports(*options)
+        assert (
+            completed.code == 2
+            and message in completed.stdout
+            and advice in completed.stdout
+            and "leave out --yes" in completed.stderr
+        )
     assert imports.sandbox.agents == []
-    # As advised: the ledger is of another address, so whoever obeys is asked what is the case.
-    done = imports("--ledger", other, "--key", "email")
-    assert done.code == 2 and "different service, leave out --ledger" in done.stderr
+    # The user follows the advice. The ledger belongs to another URL, so the next message asks which case applies.
+    completed = imports("--ledger", other, "--key", "email")
+    assert completed.code == 2 and "different service, leave out --ledger" in completed.stderr
     with imports.on_a_terminal() as terminal:
         terminal.wait_for("Create 4 agents")
-        assert said in terminal.screen
+        assert message in terminal.screen
         terminal.enter("y\n")
         assert terminal.end() == 0
     assert len(imports.sandbox.agents) == 4
 
 
-def test_a_dry_run_says_what_the_ledger_has(imports: TableImport) -> None:
+def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     imports.write(3)
     imports.sandbox.fail_next(process_then_reset=True, method="POST")
     imports.sandbox.fail_next(status=422, method="POST")
@@ -258,11 +271,11 @@ def test_a_dry_run_says_what_the_ledger_has(imports: TableImport) -> None:
     imports.write(5)
     ledger = imports.folder / imports.ledger()
     before = ledger.read_bytes()
-    done = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
+    completed = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
     assert (
         "5 rows can be sent, 0 cannot\n"
         f"{ledger.name} already has 3 of them, not to be sent again: 1 created, 1 rejected, 1 unknown\n"
-    ) in done.stdout
+    ) in completed.stdout
     assert ledger.read_bytes() == before
     found = imports.report("dry.csv")
     assert [(row["outcome"], row["earlier_run"], row["status"]) for row in found] == [
@@ -273,75 +286,77 @@ def test_a_dry_run_says_what_the_ledger_has(imports: TableImport) -> None:
         ("not sent", "", ""),
     ]
     assert found[2]["agent_id"] == imports.sandbox.agents[1].id
-    done = imports.dry("--resend-unknown", url=imports.sandbox.url)
-    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in done.stdout
+    completed = imports.dry("--resend-unknown", url=imports.sandbox.url)
+    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in completed.stdout
 
 
-def test_rows_that_were_looked_up_are_resolved(imports: TableImport) -> None:
+def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None:
     imports.write(5)
     sandbox = imports.sandbox
     sandbox.fail_next(process_then_reset=True, method="POST")
     sandbox.fail_next(cut="before-head", method="POST", times=2)
     sandbox.fail_next(status=422, method="POST")
-    done = imports("--concurrency", "1")
-    assert parse_counts(done.stdout) == {"created": 1, "rejected": 1, "unknown": 3}
-    resolve, again = (line.split()[1:] for line in done.stdout.splitlines()[-2:])
+    completed = imports("--concurrency", "1")
+    assert parse_counts(completed.stdout) == {"created": 1, "rejected": 1, "unknown": 3}
+    resolve, repeat_command = (line.split()[1:] for line in completed.stdout.splitlines()[-2:])
     ledger = imports.ledger()
     assert resolve == ["ledger", "resolve", ledger, "agents.csv.report.csv"]
-    shown = imports.command("ledger", "show", ledger).stdout
-    assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in shown
+    stdout = imports.command("ledger", "show", ledger).stdout
+    assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in stdout
     assert (
-        re.search("  rejected +1\n", shown) and re.search("  unknown +3\n", shown) and "Nobody knows whether" in shown
+        re.search("  rejected +1\n", stdout)
+        and re.search("  unknown +3\n", stdout)
+        and "Nobody knows whether" in stdout
     )
-    told = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
-    assert (told["counts"]["created"], told["counts"]["unknown"], len(told["unresolved"])) == (1, 3, 3)
+    report = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
+    assert (report["counts"]["created"], report["counts"]["unknown"], len(report["unresolved"])) == (1, 3, 3)
 
     none = "0 rows resolved. The next import sends those without an agent.\n"
     assert imports.command(*resolve) == (0, none, "")
-    # The rows looked up so far; the ledger is told later.
-    there = {agent.email: agent.id for agent in sandbox.agents}
-    imports.fill_in({"2": there["a0@example.com"], "3": "None"})
-    assert imports.command(*again, url=sandbox.url).code == 1
-    assert [row["agent_id"] for row in imports.report()][:3] == [there["a0@example.com"], "None", ""], "it is kept"
+    # The user has looked up these rows; the ledger records them later.
+    agent_ids = {agent.email: agent.id for agent in sandbox.agents}
+    imports.fill_in({"2": agent_ids["a0@example.com"], "3": "None"})
+    assert imports.command(*repeat_command, url=sandbox.url).code == 1
+    assert [row["agent_id"] for row in imports.report()][:3] == [agent_ids["a0@example.com"], "None", ""], "it is kept"
 
-    done = imports.command(*resolve, key="")
-    assert done.code == 2 and "nobody can be asked to confirm this" in done.stderr
-    done = imports.command(*resolve, "--yes", "--json", key="")
-    assert (done.code, json.loads(done.stdout)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
+    completed = imports.command(*resolve, key="")
+    assert completed.code == 2 and "nobody can be asked to confirm this" in completed.stderr
+    completed = imports.command(*resolve, "--yes", "--json", key="")
+    assert (completed.code, json.loads(completed.stdout)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
     imports.fill_in({"4": "Not yet", "5": "none"})
     words = (
         "these entries in agent_id do not look like identifiers: 'Not yet' in row 4. If there is no agent, write none."
     )
-    done = imports.command(*resolve, "--yes", key="")
-    assert done.code == 2 and words in done.stderr and "0 rows resolved" not in done.stdout
-    done = imports.command(*resolve, key="")
-    assert done.code == 2 and "nobody can be asked to confirm this" in done.stderr
+    completed = imports.command(*resolve, "--yes", key="")
+    assert completed.code == 2 and words in completed.stderr and "0 rows resolved" not in completed.stdout
+    completed = imports.command(*resolve, key="")
+    assert completed.code == 2 and "nobody can be asked to confirm this" in completed.stderr
     imports.fill_in({"4": "none"})
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
 
-    done = imports.command(*again, url=sandbox.url)
-    assert (done.code, parse_counts(done.stdout)["created"]) == (0, 5)
+    completed = imports.command(*repeat_command, url=sandbox.url)
+    assert (completed.code, parse_counts(completed.stdout)["created"]) == (0, 5)
     assert sorted(agent.email or "" for agent in sandbox.agents) == [f"a{at}@example.com" for at in range(5)]
     assert sorted(row["agent_id"] for row in imports.report()) == sorted(agent.id for agent in sandbox.agents)
 
 
-def test_a_report_that_excel_saved_in_the_code_page_of_windows(imports: TableImport) -> None:
+def test_a_report_in_windows_code_page_is_read(imports: TableImport) -> None:
     imports.write("email,first_name,last_name,profile.external_id\na@example.com,J,M,Jürgen Müller\n")
     imports.sandbox.fail_next(cut="before-head", method="POST")
     imports("--concurrency", "1")
     imports.fill_in({"2": "none"}, encoding="cp1252")
     resolve = ("ledger", "resolve", imports.ledger(), "agents.csv.report.csv")
     assert imports.command(*resolve, "--yes").stdout.startswith("1 row resolved")
-    # The next run reads it, too.
-    assert parse_counts(imports().shown) == {"created": 1, "rejected": 0, "unknown": 0}
+    # The next run also reads this report.
+    assert parse_counts(imports().stdout) == {"created": 1, "rejected": 0, "unknown": 0}
     imports.fill_in({}, encoding="cp1252")
-    done = imports.command(*resolve, "--yes", "--encoding", "utf-8")
-    assert done.code == 2 and "is not UTF-8" in done.stderr
+    completed = imports.command(*resolve, "--yes", "--encoding", "utf-8")
+    assert completed.code == 2 and "is not UTF-8" in completed.stderr
 
 
-def opened_in_excel(cell: str) -> str:
-    """A cell of a CSV file as Excel saves it."""
+def save_in_excel(cell: str) -> str:
+    """Returns a cell of a CSV file as Excel saves it."""
     if re.fullmatch(r"\d+", cell):
         return f"{int(cell):.5E}" if len(cell.lstrip("0")) > 11 else str(int(cell))
     if re.fullmatch(r"[\d.]+([eE][+-]?\d+)?", cell):
@@ -351,7 +366,7 @@ def opened_in_excel(cell: str) -> str:
 
 def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: TableImport) -> None:
     keys = ["00123", "1E5", "123456789012345678", "1.50", "1-2", "SEPT2", "true", "'007", "123", "crm-17"]
-    assert sum(opened_in_excel(key) != key for key in keys) == 7
+    assert sum(save_in_excel(key) != key for key in keys) == 7
     rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
     imports.write(f"email,first_name,last_name,profile.external_id\n{rows}")
     imports.sandbox.fail_next(process_then_reset=True, times=None, method="POST")
@@ -359,49 +374,49 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Tab
         imports("--concurrency", "1")
     imports.sandbox.clear_faults()
     path = imports.folder / "agents.csv.report.csv"
-    # A key that a spreadsheet leaves alone is in the report as it is.
+    # A key that a spreadsheet does not change is unescaped in the report.
     assert [row["key"] for row in imports.report()][-2:] == ["123", "crm-17"]
     agents = {agent.email: agent.id for agent in imports.sandbox.agents}
     imports.fill_in({str(at + 2): agents[f"a{at}@example.com"] for at in range(len(keys))})
     with open(path, encoding="utf-8-sig", newline="") as file:
-        table = [[*map(opened_in_excel, row)] for row in csv.reader(file, delimiter=";")]
-    # A person may have removed columns and added one.
+        table = [[*map(save_in_excel, row)] for row in csv.reader(file, delimiter=";")]
+    # Users may remove columns and add one.
     found = [[row[3], row[1], "x"] for row in table]
     for name, cells, resolved in ((path.name, table, 10), ("found.csv", found, 0)):
         with open(imports.folder / name, "w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file, delimiter=";").writerows(cells)
-        done = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
-        assert done.stdout.startswith(f"{resolved} rows resolved"), done
-    assert parse_counts(imports().shown)["created"] == len(keys) == len(imports.sandbox.agents)
+        completed = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
+        assert completed.stdout.startswith(f"{resolved} rows resolved"), completed
+    assert parse_counts(imports().stdout)["created"] == len(keys) == len(imports.sandbox.agents)
 
 
-def test_a_key_that_a_spreadsheet_has_changed_is_named_first(imports: TableImport) -> None:
+def test_resolve_names_rows_whose_keys_changed(imports: TableImport) -> None:
     imports.write("email,first_name,last_name,profile.external_id\na@example.com,A,B,00123\nb@example.com,A,B,00124\n")
     imports.sandbox.fail_next(process_then_reset=True, after=1, method="POST")
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
-    done = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
-    assert done.code == 2 and "row 3 of found.csv is rejected: its key is not in the ledger" in done.stderr
-    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in done.stderr
+    completed = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
+    assert completed.code == 2 and "row 3 of found.csv is rejected: its key is not in the ledger" in completed.stderr
+    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in completed.stderr
 
 
-def test_each_row_has_its_own_message(imports: TableImport) -> None:
-    """One request id does not stand for many rows, and one reason not for others."""
+def test_each_row_reports_its_own_message(imports: TableImport) -> None:
+    """Each row's report has its own request id and reason."""
     imports.write(9)
     for title, times in (("Taken", 4), ("No such office", 2)):
         imports.sandbox.fail_next(status=422, times=times, method="POST", body={"title": title})
     imports.sandbox.fail_next(status=409, method="POST")
-    done = imports("--concurrency", "1", "--json")
-    errors = {tuple(one["rows"]): one["message"] for one in json.loads(done.stdout)["errors"]}
+    completed = imports("--concurrency", "1", "--json")
+    errors = {tuple(error["rows"]): error["message"] for error in json.loads(completed.stdout)["errors"]}
     assert [*errors] == [(2, 3, 4, 5), (6, 7), (8,)]
     assert "Taken [the report has the request ids]" in errors[2, 3, 4, 5]
     assert "No such office [the report has the request ids]" in errors[6, 7]
     ids = [re.search(r"\[request id .*\]", row["message"]) for row in imports.report()[:7]]
     assert len({found and found[0] for found in ids} - {None}) == 7 and ids[6] and ids[6][0] in errors[(8,)]
-    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in done.stderr
+    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in completed.stderr
 
 
-def test_a_folder_whose_name_is_not_unicode(imports: TableImport) -> None:
+def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
     folder = Path(os.fsdecode(os.fsencode(imports.folder) + b"/caf\xe9"))
     try:
         folder.mkdir()
@@ -410,33 +425,33 @@ def test_a_folder_whose_name_is_not_unicode(imports: TableImport) -> None:
     imports.write(2)
     table = (imports.folder / "agents.csv").rename(folder / "agents.csv")
     for created in ("Created   2\n", "Created   2 (2 in an earlier run)\n"):
-        done = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
-        assert done.code == 0 and created in done.stdout
+        completed = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
+        assert completed.code == 0 and created in completed.stdout
     path = folder / imports.ledger()
-    shown = imports.command("ledger", "show", path)
-    assert shown.code == 0 and re.search("created +2\n", shown.shown)
+    shown_ledger = imports.command("ledger", "show", path)
+    assert shown_ledger.code == 0 and re.search("created +2\n", shown_ledger.stdout)
     assert imports.command("ledger", "backup", path, folder / "copy").code == 0
-    done = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
-    assert done.stdout.startswith("0 rows resolved")
+    completed = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
+    assert completed.stdout.startswith("0 rows resolved")
     assert imports.command("ledger", "resolve", path, folder / "nothing.csv").code == 2
-    # A file next to it, too, and the ledgers that it finds in a folder.
+    # The folder's other tables and ledgers also have such paths.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
-    done = imports.command(
+    completed = imports.command(
         "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url
     )
-    assert done.code == 2 and "another ledger, has 1 of these rows" in done.stdout
+    assert completed.code == 2 and "another ledger, has 1 of these rows" in completed.stdout
     (folder / "ids.txt").write_text("nope\n")
     out = folder / "deals\udcff.csv"
-    done = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
-    assert done.code == 1 and out.exists()
+    completed = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
+    assert completed.code == 1 and out.exists()
     (folder / "key").write_text("sandbox-key")
-    done = imports.command(
+    completed = imports.command(
         "check", url=imports.sandbox.url, key="", env={"DEALKIT_SERVICE_KEY_FILE": str(folder / "key")}
     )
-    assert done.code == 0
+    assert completed.code == 0
     for option in ("--ca-file", "--client-cert"):
-        done = imports.command("check", option, folder / "nothing.pem", url=imports.sandbox.url)
-        assert done.code == 2 and "No such file" in done.stderr
+        completed = imports.command("check", option, folder / "nothing.pem", url=imports.sandbox.url)
+        assert completed.code == 2 and "No such file" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -449,19 +464,19 @@ def test_a_folder_whose_name_is_not_unicode(imports: TableImport) -> None:
         ["ledger", "set-base-url", "l.ledger", "\udcff"],
     ],
 )
-def test_arguments_that_are_not_text(arguments: list[str], imports: TableImport) -> None:
+def test_arguments_with_invalid_unicode_are_errors(arguments: list[str], imports: TableImport) -> None:
     imports.write(1)
-    done = imports.command(*arguments, url=imports.sandbox.url)
-    assert done.code == 2 and "is not valid text" in done.stderr
+    completed = imports.command(*arguments, url=imports.sandbox.url)
+    assert completed.code == 2 and "is not valid text" in completed.stderr
 
 
-def test_variables_that_are_not_text(imports: TableImport) -> None:
+def test_variables_with_invalid_unicode_are_errors(imports: TableImport) -> None:
     for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL"):
-        done = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
-        assert done.code == 2 and f"{name} is not valid text" in done.stderr
+        completed = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
+        assert completed.code == 2 and f"{name} is not valid text" in completed.stderr
 
 
-def test_an_empty_variable_names_no_ledger(imports: TableImport) -> None:
+def test_an_empty_ledger_variable_counts_as_unset(imports: TableImport) -> None:
     imports.write(1)
     assert (
         imports.command(
@@ -470,12 +485,17 @@ def test_an_empty_variable_names_no_ledger(imports: TableImport) -> None:
         == 0
     )
     assert (imports.folder / imports.ledger()).exists()
-    done = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
-    assert (done.code, done.stderr.splitlines()[0]) == (2, "dealkit: the following arguments are required: LEDGER")
+    completed = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
+    assert (completed.code, completed.stderr.splitlines()[0]) == (
+        2,
+        "dealkit: the following arguments are required: LEDGER",
+    )
 
 
-def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: TableImport) -> None:
-    """It is no longer true that there was no agent: if that were resolved again, the row would be sent a third time."""
+def test_entries_for_a_row_are_removed_when_it_is_sent_again(imports: TableImport) -> None:
+    """The entry "none" was true for the first attempt only. If it were resolved again, the row would be sent a third
+    time.
+    """
     imports.write(2)
     imports.sandbox.fail_next(cut="before-head", method="POST", times=2)
     imports("--concurrency", "1")
@@ -490,7 +510,7 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Tabl
     assert [(row["outcome"], row["agent_id"]) for row in imports.report()] == [("running", ""), ("unknown", "a_9")]
 
 
-# A file of what was found, and what is wrong with it.
+# Contents of a report, and the error for each.
 UNRESOLVABLE = [
     ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is rejected: the service has confirmed that it "),
     ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
@@ -503,45 +523,47 @@ UNRESOLVABLE = [
 ]
 
 
-def test_what_cannot_be_resolved(imports: TableImport) -> None:
+def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
     imports.write(2)
     imports.sandbox.fail_next(process_then_reset=True, method="POST")
     imports("--concurrency", "1")
     ledger, found = imports.folder / imports.ledger(), imports.folder / "found.csv"
     before = ledger.read_bytes()
-    for text, told in UNRESOLVABLE:
+    for text, expected_error in UNRESOLVABLE:
         found.write_text(text)
-        done = imports.command("ledger", "resolve", ledger.name, "found.csv")
-        assert (done.code, done.stdout) == (2, "") and told in done.stderr, done
-        assert "CANARY" not in done.stderr and ledger.read_bytes() == before
+        completed = imports.command("ledger", "resolve", ledger.name, "found.csv")
+        assert (completed.code, completed.stdout) == (2, "") and expected_error in completed.stderr, completed
+        assert "CANARY" not in completed.stderr and ledger.read_bytes() == before
     for name in ("agents.csv", "nothing.ledger"):
         found.write_text("key,agent_id\nx-0,a_9\n")
-        done = imports.command("ledger", "resolve", name, "found.csv")
-        assert done.code == 2 and name in done.stderr
+        completed = imports.command("ledger", "resolve", name, "found.csv")
+        assert completed.code == 2 and name in completed.stderr
     assert not (imports.folder / "nothing.ledger").exists()
 
 
-def test_a_service_that_has_moved(imports: TableImport) -> None:
+def test_set_base_url_keeps_the_ledger_of_a_moved_service(imports: TableImport) -> None:
     imports.write(2)
     url = imports.sandbox.url
     with Sandbox() as old:
         assert imports("--ledger", "l.ledger", into=old).code == 0
-    done = imports("--ledger", "l.ledger")
-    assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.stderr
-    assert "record its new URL with dealkit ledger set-base-url" in done.stderr
-    assert "record the new base URL in the ledger. If" in done.stderr
+    completed = imports("--ledger", "l.ledger")
+    assert completed.code == 2 and f"it is the ledger of another service, {old.url}" in completed.stderr
+    assert "record its new URL with dealkit ledger set-base-url" in completed.stderr
+    assert "record the new base URL in the ledger. If" in completed.stderr
     rename = ["ledger", "set-base-url", "l.ledger", url]
     assert imports.command(*rename, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
-    done = imports("--ledger", "l.ledger")
-    assert (done.code, parse_counts(done.stdout)["created"], imports.sandbox.agents) == (0, 2, [])
-    done = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
-    assert (done.code, done.stdout) == (2, "") and done.stderr.startswith("dealkit: there is no ledger no.ledger")
+    completed = imports("--ledger", "l.ledger")
+    assert (completed.code, parse_counts(completed.stdout)["created"], imports.sandbox.agents) == (0, 2, [])
+    completed = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
+    assert (completed.code, completed.stdout) == (2, "") and completed.stderr.startswith(
+        "dealkit: there is no ledger no.ledger"
+    )
 
 
-def test_somebody_is_asked_on_a_terminal(imports: TableImport) -> None:
+def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) -> None:
     imports.write(2)
-    done = imports(yes=False, given="y\n")
-    assert done.code == 2 and "check what is shown above, then add --yes" in done.stderr
+    completed = imports(yes=False, stdin="y\n")
+    assert completed.code == 2 and "check what is shown above, then add --yes" in completed.stderr
     for answer, code, created in (("", 1, 0), ("y", 0, 2)):
         with imports.on_a_terminal() as terminal:
             terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? [y/N] ")
@@ -550,23 +572,23 @@ def test_somebody_is_asked_on_a_terminal(imports: TableImport) -> None:
             assert ("nothing was done" in terminal.screen) == (code != 0)
         assert len(imports.sandbox.agents) == created
     assert "\r\x1b[K2 of 2 agents\n" in terminal.screen
-    # The user is not asked if nothing would be sent.
+    # No confirmation is needed if nothing would be sent.
     assert imports(yes=False).code == 0
     imports.write(3)
     with imports.on_a_terminal() as terminal:
         terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? [y/N] ")
-        said = f"{imports.ledger()} already has 2 of them, not to be sent again: 2 created\n"
-        assert said in terminal.screen
+        message = f"{imports.ledger()} already has 2 of them, not to be sent again: 2 created\n"
+        assert message in terminal.screen
         terminal.interrupt()
         assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \n\x1b[31mdealkit:\x1b[0m stopped\n")
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
-def test_ctrl_c_and_on(times: int, imports: TableImport) -> None:
-    """After Ctrl-C, calls in flight are waited for; after another, they are given up, and their outcome is unknown."""
+def test_ctrl_c_waits_for_calls_in_flight_and_a_second_cancels_them(times: int, imports: TableImport) -> None:
+    """The first Ctrl-C waits for the calls in flight. A second one cancels them, and their outcome is unknown."""
     imports.write(ROWS)
     sandbox = imports.sandbox
-    sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     options = ["--concurrency", "4", "--report", "report.csv"]
     process = imports.start(*options)
     sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
@@ -575,127 +597,129 @@ def test_ctrl_c_and_on(times: int, imports: TableImport) -> None:
     if times == 2:
         process.send_signal(signal.SIGINT)
     else:
-        let_go(sandbox)
-    done = finish_command(process)
-    assert done.code == 130
-    again = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
-    assert done.stderr.endswith(again)
-    found = parse_counts(done.stdout)
-    # Up to four more rows have been taken, and wait for those in flight.
-    created, unknown = (range(AT_ONCE, AT_ONCE + 1), 4) if times == 2 else (range(AT_ONCE + 4, AT_ONCE + 9), 0)
+        release_responses(sandbox)
+    completed = finish_command(process)
+    assert completed.code == 130
+    resume_message = f"To continue, run the same command again:\n  dealkit {' '.join(imports.arguments(*options))}\n"
+    assert completed.stderr.endswith(resume_message)
+    found = parse_counts(completed.stdout)
+    # Up to four more rows have been read and wait for the rows in flight.
+    created, unknown = (range(IMMEDIATE, IMMEDIATE + 1), 4) if times == 2 else (range(IMMEDIATE + 4, IMMEDIATE + 9), 0)
     assert found["created"] in created and found["unknown"] == unknown and found["rejected"] == 0
     assert found["not-sent"] == ROWS - found["created"] - unknown
     assert [*imports.outcomes("report.csv").values()].count("unknown") == found["unknown"]
     assert len(sandbox.agents) == found["created"]
 
     sandbox.clear_faults()
-    done = imports(*options)
-    assert done.code == (1 if times == 2 else 0)
-    assert parse_counts(done.stdout)["unknown"] == found["unknown"]
+    completed = imports(*options)
+    assert completed.code == (1 if times == 2 else 0)
+    assert parse_counts(completed.stdout)["unknown"] == found["unknown"]
     # Unknown rows are left to the user; no agent exists twice.
-    assert once_each(imports) == ROWS - found["unknown"]
+    assert count_distinct_agents(imports) == ROWS - found["unknown"]
 
 
-def test_a_terminal_that_is_gone(imports: TableImport) -> None:
-    """Its output goes nowhere, and what is in flight is waited for and recorded all the same."""
+def test_an_import_whose_terminal_closes_records_calls_in_flight(imports: TableImport) -> None:
+    """The command's output is lost, but it still waits for the calls in flight and records their outcomes."""
     imports.write(ROWS)
-    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     terminal = imports.on_a_terminal("--yes", "--concurrency", "4")
     imports.sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     terminal.hang_up()
-    let_go(imports.sandbox)
+    release_responses(imports.sandbox)
     assert terminal.wait() == 129
     assert_all_are_recorded(imports)
 
 
-def test_a_terminal_that_is_gone_is_ignored_with_its_signal(imports: TableImport) -> None:
-    """As under nohup: nothing stops, and output that has no reader is no failure."""
+def test_an_import_under_nohup_survives_its_terminal(imports: TableImport) -> None:
+    """With SIGHUP ignored, as under nohup, the import continues, and lost output is not an error."""
     imports.write(ROWS)
-    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     ignoring = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-    terminal = imports.on_a_terminal("--yes", "--concurrency", "4", before=ignoring)
+    terminal = imports.on_a_terminal("--yes", "--concurrency", "4", setup_code=ignoring)
     imports.sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     terminal.hang_up()
-    let_go(imports.sandbox)
+    release_responses(imports.sandbox)
     assert terminal.wait() == 0
-    assert [*imports.outcomes().values()] == ["created"] * ROWS and once_each(imports) == ROWS
+    assert [*imports.outcomes().values()] == ["created"] * ROWS and count_distinct_agents(imports) == ROWS
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_messages_that_are_not_read_hold_nothing_up(number: int, code: int, imports: TableImport) -> None:
+def test_unread_messages_do_not_block_an_import(number: int, code: int, imports: TableImport) -> None:
     imports.write(ROWS)
-    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     with full_pipe() as pipe, imports.start("--concurrency", "4", stderr=pipe) as process:
         imports.sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
         process.send_signal(number)
-        let_go(imports.sandbox)
+        release_responses(imports.sandbox)
         assert process.wait(HANG_SECONDS) == code
     assert_all_are_recorded(imports)
 
 
-def test_a_stopped_terminal_holds_nothing_up(imports: TableImport) -> None:
+def test_a_stopped_terminal_does_not_block_an_import(imports: TableImport) -> None:
     imports.write(ROWS)
-    imports.sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    imports.sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     with imports.on_a_terminal("--yes", "--concurrency", "4") as terminal:
         imports.sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
         terminal.enter("\x13")  # Ctrl-S
         terminal.interrupt()
-        let_go(imports.sandbox)
+        release_responses(imports.sandbox)
         assert terminal.wait() == 130
     assert_all_are_recorded(imports)
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "told", "sent"),
+    ("fault", "code", "expected_error", "sent"),
     [
         ({"status": 401}, 3, "The service rejects the key", 1),
-        # The request that tries the key, three times; five failures; eight rows in flight, and eight that wait for their places.
+        # Three attempts to probe the key, five failures, eight rows in flight, and eight rows that wait for a permit.
         ({"status": 500}, 3, "The service failed.", 24),
     ],
 )
-def test_a_service_that_fails_ends_the_import(
-    fault: dict[str, Any], code: int, told: str, sent: int, imports: TableImport
+def test_consecutive_service_errors_end_the_import(
+    fault: dict[str, Any], code: int, expected_error: str, sent: int, imports: TableImport
 ) -> None:
     imports.write(100)
     imports.sandbox.fail_next(times=None, **fault)
-    done = imports("--ledger", "l.ledger")
-    assert done.code == code and told in done.stderr
-    # The rest is held back, since each create that fails may have made an agent.
+    completed = imports("--ledger", "l.ledger")
+    assert completed.code == code and expected_error in completed.stderr
+    # The other rows are not sent, because each failed create may have made an agent.
     assert len(imports.sandbox.requests) <= sent and imports.sandbox.agents == []
     imports.sandbox.clear_faults()
-    done = imports("--ledger", "l.ledger", "--resend-unknown")
-    assert (done.code, parse_counts(done.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
+    completed = imports("--ledger", "l.ledger", "--resend-unknown")
+    assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
 
 
-def test_a_ledger_that_is_deleted_under_an_import(imports: TableImport) -> None:
-    """Nothing that is printed then creates anybody twice."""
+def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:
+    """No command that is then printed would create an agent twice."""
     imports.write(ROWS)
     sandbox = imports.sandbox
-    sandbox.fail_next(hold=True, times=None, after=AT_ONCE, method="POST")
+    sandbox.fail_next(hold=True, times=None, after=IMMEDIATE, method="POST")
     options = ["--ledger", "l.ledger", "--concurrency", "4"]
     process = imports.start(*options)
     sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     (imports.folder / "l.ledger").unlink()
-    let_go(sandbox)
-    done = finish_command(process)
-    assert done.code == 4 and "the file was moved, deleted or replaced" in done.stderr
+    release_responses(sandbox)
+    completed = finish_command(process)
+    assert completed.code == 4 and "the file was moved, deleted or replaced" in completed.stderr
     assert (
-        "same command again" not in done.stderr
-        and "records this" not in done.stdout
-        and "to send them" not in done.stdout
+        "same command again" not in completed.stderr
+        and "records this" not in completed.stdout
+        and "to send them" not in completed.stdout
     )
-    made = len(sandbox.agents)
-    assert AT_ONCE <= parse_counts(done.stdout)["created"] <= made < ROWS
+    created = len(sandbox.agents)
+    assert IMMEDIATE <= parse_counts(completed.stdout)["created"] <= created < ROWS
 
-    done = imports(*options)
-    assert done.code == 2 and "--yes cannot confirm" in done.stderr
+    completed = imports(*options)
+    assert completed.code == 2 and "--yes cannot confirm" in completed.stderr
     created = [*imports.outcomes().values()].count("created")
-    assert f"says that {created} of these rows were created, or may have been, but the ledger does not" in done.stdout
-    assert "put it back" in done.stdout and len(sandbox.agents) == made
+    assert (
+        f"says that {created} of these rows were created, or may have been, but the ledger does not" in completed.stdout
+    )
+    assert "put it back" in completed.stdout and len(sandbox.agents) == created
 
 
-def test_a_damaged_ledger(imports: TableImport) -> None:
-    """A dry run notices the damage too, and the report still has what an earlier import has found."""
+def test_a_damaged_ledger_is_an_error_and_its_report_is_unchanged(imports: TableImport) -> None:
+    """A dry run also detects the damage, and the report still has the results of an earlier import."""
     imports.write(3)
     assert imports("--ledger", "l.ledger").code == 0
     report = imports.folder / "agents.csv.report.csv"
@@ -706,8 +730,11 @@ def test_a_damaged_ledger(imports: TableImport) -> None:
         connection.commit()
     imports.write(4)
     for options in (["--dry-run"], []):
-        done = imports("--ledger", "l.ledger", *options)
-        assert done.code == 2 and "it is damaged" in done.stderr
-        assert "leave out the rows sent after it was made" in done.stderr and "same command again" not in done.stderr
+        completed = imports("--ledger", "l.ledger", *options)
+        assert completed.code == 2 and "it is damaged" in completed.stderr
+        assert (
+            "leave out the rows sent after it was made" in completed.stderr
+            and "same command again" not in completed.stderr
+        )
         assert len(imports.sandbox.agents) == 3
     assert report.read_bytes() == before

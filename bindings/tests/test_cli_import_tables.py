@@ -1,4 +1,4 @@
-"""The command `dealkit agents import`: how tables are read, what is said of their mistakes, and where a report may go."""
+"""`dealkit agents import`: input tables, messages about their mistakes, and the report's location."""
 
 from __future__ import annotations
 
@@ -53,30 +53,30 @@ Invalid
 NUMBERED = "Number,email,first_name,last_name\n"
 
 
-def test_a_dry_run(imports: TableImport) -> None:
+def test_a_dry_run_shows_the_mapping_and_sends_nothing(imports: TableImport) -> None:
     imports.write(TABLE)
-    done = imports.dry()
-    assert done == (1, DRY_RUN + "This was a dry run: nothing was sent.\n", "")
+    completed = imports.dry()
+    assert completed == (1, DRY_RUN + "This was a dry run: nothing was sent.\n", "")
     assert [path.name for path in imports.folder.iterdir()] == ["agents.csv"]
 
-    done = imports.dry("--map", "Tier = profile.tier", "--report", "report.csv")
-    assert "  Tier                         profile.tier\n" in done.stdout
+    completed = imports.dry("--map", "Tier = profile.tier", "--report", "report.csv")
+    assert "  Tier                         profile.tier\n" in completed.stdout
     ends = {"2": "not sent", "3": "invalid", "4": "invalid", "6": "invalid", "7": "not sent", "8": "invalid"}
     assert imports.outcomes("report.csv") == ends
     report = imports.folder / "report.csv"
-    assert "Hopper" not in done.stdout + done.stderr + report.read_text()
+    assert "Hopper" not in completed.stdout + completed.stderr + report.read_text()
     assert report.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: TableImport) -> None:
+def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport) -> None:
     rows = [
         f"a{number}@example.com,{'x' * (256 + number) if number % 50 == 7 else 'A'},B,0{number}"
         for number in range(335)
     ]
     imports.write("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
-    done = imports.dry("--report", "r.csv", "--json")
-    told = done.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
-    assert [re.split("  +", line.strip()) for line in told[1:]] == [
+    completed = imports.dry("--report", "r.csv", "--json")
+    problem_lines = completed.stderr.partition("Invalid\n")[2].partition("\n\n")[0].splitlines()
+    assert [re.split("  +", line.strip()) for line in problem_lines[1:]] == [
         ["2, 3, 4, … (341 rows)", "phone", "must be a plus sign followed by digits only, such as +15550100"],
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
         ["59", "first_name", "must be 1 to 255 characters, got 313"],
@@ -91,34 +91,34 @@ def test_a_kind_of_mistake_is_told_once_with_its_rows(imports: TableImport) -> N
         ["339", "email", "is the same as in row 4, but must identify the row: remove one"],
         ["340, 341, 342", "email", "similar problems: the report (--report) has the message of each row"],
     ]
-    # Programs get every text, with its own rows.
-    errors = json.loads(done.stdout)["errors"]
+    # With --json, every message is printed with its own rows.
+    errors = json.loads(completed.stdout)["errors"]
     assert errors[0]["rows"] == [*range(2, 343)]
-    assert {one["message"][-3:]: one["rows"] for one in errors if one["column"] == "first_name"} == {
+    assert {error["message"][-3:]: error["rows"] for error in errors if error["column"] == "first_name"} == {
         str(256 + number): [number + 2] for number in range(7, 335, 50)
     }
-    assert [one["rows"] for one in errors if one["column"] == "email"] == [[row] for row in range(337, 343)]
+    assert [error["rows"] for error in errors if error["column"] == "email"] == [[row] for row in range(337, 343)]
     found = {row["row"]: row for row in imports.report("r.csv")}
     assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: must be")
     assert found["342"]["message"].endswith("is the same as in row 7, but must identify the row: remove one")
 
 
-def test_two_rows_of_one_address_are_pointed_out(imports: TableImport) -> None:
-    """They may be two agents, so nothing is held back."""
+def test_two_rows_with_one_address_cause_a_warning(imports: TableImport) -> None:
+    """The rows may be two agents, so both are sent."""
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n")
-    done = imports.dry("--key", "Number", "--report", "r.csv")
+    completed = imports.dry("--key", "Number", "--report", "r.csv")
     assert (
         "Worth a look\n  Rows  Column  Message\n  4, 5  email   is the same as in row 2: remove one, unless they are two agents\n\n4 rows can be sent, 0 cannot\n"
-    ) in done.stdout
-    assert done.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
+    ) in completed.stdout
+    assert completed.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
     assert imports("--key", "Number").code == 0
     assert len(imports.sandbox.agents) == 4
 
 
-HEAD_OF_PEOPLE = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
+HEADER_OF_DAMAGED = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
 DAMAGED = [
-    # The content of the cell, its column, the message, and whether --yes stops there.
+    # The content of a cell, its column, the message, and whether --yes refuses to send the row.
     ("#N/A", "last_name", "is an error of a spreadsheet", True),
     ("#REF!", "first_name", "is an error of a spreadsheet", True),
     ("########", "profile.client_metadata.note", "is an error of a spreadsheet", True),
@@ -147,35 +147,43 @@ DAMAGED = [
 ]
 
 
-def people(*rows: dict[str, str]) -> str:
-    """A table of people, who have nothing unusual but these cells."""
-    names = HEAD_OF_PEOPLE.strip().split(",")
+def make_table(*rows: dict[str, str]) -> str:
+    """Returns a table of agents who have only these unusual cells."""
+    names = HEADER_OF_DAMAGED.strip().split(",")
     lines = []
     for at, row in enumerate(rows):
         cells = {"email": f"a{at}@example.com", "first_name": "Ada", "last_name": "Lovelace"} | row
         lines.append(",".join('"' + cells.get(name, "") + '"' for name in names))
-    return HEAD_OF_PEOPLE + "\n".join(lines) + "\n"
+    return HEADER_OF_DAMAGED + "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("cell", "column", "said", "stops"), DAMAGED)
-def test_text_that_may_be_damaged_is_pointed_out(
-    cell: str, column: str, said: str, stops: bool, imports: TableImport
+@pytest.mark.parametrize(("cell", "column", "expected_message", "stops"), DAMAGED)
+def test_likely_damaged_text_causes_a_warning(
+    cell: str, column: str, expected_message: str, stops: bool, imports: TableImport
 ) -> None:
-    imports.write(people({}, {column: cell}))
-    done = imports.dry("--report", "r.csv", "--json")
-    (doubt,) = json.loads(done.stdout)["worth_a_look"]
-    assert done.code == 0 and (doubt["rows"], doubt["column"]) == ([3], column) and doubt["message"].startswith(said)
-    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(said)}", done.stderr)
-    assert imports.report("r.csv")[1]["message"] == f"{column}: {doubt['message']}"
-    assert cell in doubt["message"] or cell not in done.stderr
+    imports.write(make_table({}, {column: cell}))
+    completed = imports.dry("--report", "r.csv", "--json")
+    (warning,) = json.loads(completed.stdout)["worth_a_look"]
+    assert (
+        completed.code == 0
+        and (warning["rows"], warning["column"]) == ([3], column)
+        and warning["message"].startswith(expected_message)
+    )
+    assert re.search(f"Worth a look\n.*\n  3 +{column}  {re.escape(expected_message)}", completed.stderr)
+    assert imports.report("r.csv")[1]["message"] == f"{column}: {warning['message']}"
+    assert cell in warning["message"] or cell not in completed.stderr
 
-    done = imports()
+    completed = imports()
     if stops:
-        assert done.code == 2 and "nothing was sent: --yes cannot confirm" in done.stderr and "row 3" in done.stderr
+        assert (
+            completed.code == 2
+            and "nothing was sent: --yes cannot confirm" in completed.stderr
+            and "row 3" in completed.stderr
+        )
     assert (imports.sandbox.agents == []) == stops
 
 
-def test_text_that_is_not_damaged_is_not_pointed_out(imports: TableImport) -> None:
+def test_undamaged_text_causes_no_warning(imports: TableImport) -> None:
     names = "Null None O'Brien O’Brien José Łukasz JÓŹWIAK WÓŻNIAK ŞTEFĂNESCU Nguyễn Олег Лі 李小龙 محمد ÉCOLE ÅÄÖ Þór N/A D´Arcy"
     notes = [
         "„Groß“",
@@ -189,31 +197,32 @@ def test_text_that_is_not_damaged_is_not_pointed_out(imports: TableImport) -> No
         "می‌خواهم",
     ]
     imports.write(
-        people(
+        make_table(
             *({"last_name": name} for name in names.split()),
             *({"profile.client_metadata.note": note} for note in notes),
         )
     )
-    done = imports.dry()
-    assert done.code == 0 and "Worth a look" not in done.stdout, done.stdout
+    completed = imports.dry()
+    assert completed.code == 0 and "Worth a look" not in completed.stdout, completed.stdout
 
 
-def test_a_person_may_confirm_lost_text_or_correct_it_with_an_option(imports: TableImport) -> None:
-    imports.write(people({"last_name": "#N/A"}, {"profile.client_metadata.note": "#N/A"}))
+def test_lost_text_is_confirmed_by_a_person_or_mapped_by_an_option(imports: TableImport) -> None:
+    imports.write(make_table({"last_name": "#N/A"}, {"profile.client_metadata.note": "#N/A"}))
     with imports.on_a_terminal() as terminal:
         terminal.wait_for("Create 2 agents at ")
         terminal.enter("n\n")
         assert terminal.end() == 1
-    done = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")
-    assert done.code == 0 and "Worth a look" not in done.stdout
+    completed = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")
+    assert completed.code == 0 and "Worth a look" not in completed.stdout
 
 
-def test_keys_that_a_spreadsheet_may_have_changed_are_pointed_out(imports: TableImport) -> None:
+def test_keys_in_spreadsheet_notation_cause_a_warning(imports: TableImport) -> None:
     keys = ["00123", "00456", "789", "12345", "123456", "1.23457E+14", "77.0", "1,5e+20", "E5", "007"]
     imports.write(NUMBERED + "".join(f'"{key}",a{at}@example.com,A,B\n' for at, key in enumerate(keys)))
-    done = imports.dry("--key", "Number", "--report", "r.csv", "--json")
+    completed = imports.dry("--key", "Number", "--report", "r.csv", "--json")
     found = {
-        one["message"].split(":")[0]: (one["rows"], one["column"]) for one in json.loads(done.stdout)["worth_a_look"]
+        error["message"].split(":")[0]: (error["rows"], error["column"])
+        for error in json.loads(completed.stdout)["worth_a_look"]
     }
     assert found == {
         "has an exponent, as a spreadsheet writes long numbers": ([7, 9], "Number"),
@@ -227,27 +236,32 @@ def test_many_columns_are_not_all_shown(imports: TableImport) -> None:
     names = ["email", "first_name", "last_name"]
     many = [*(f"profile.client_metadata.m{at}" for at in range(500)), *(f"other {at}" for at in range(700))]
     imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",x" * 1200 + "\n")
-    done = imports.dry()
-    assert done.code == 0 and len(done.stdout.splitlines()) < 60
-    assert re.search("… and 480 more +profile.client_metadata.…\n", done.stdout)
-    assert re.search("… and 680 more +not sent\n", done.stdout)
-    # Nor is what is wrong with each of them.
+    completed = imports.dry()
+    assert completed.code == 0 and len(completed.stdout.splitlines()) < 60
+    assert re.search("… and 480 more +profile.client_metadata.…\n", completed.stdout)
+    assert re.search("… and 680 more +not sent\n", completed.stdout)
+    # Nor are all messages about them shown.
     imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",\x07" * 1200 + "\n")
-    done = imports.dry()
+    completed = imports.dry()
     assert (
-        "Worth a look" in done.stdout and "… and 400 more lines" in done.stdout and len(done.stdout.splitlines()) < 200
+        "Worth a look" in completed.stdout
+        and "… and 400 more lines" in completed.stdout
+        and len(completed.stdout.splitlines()) < 200
     )
     imports.write(",".join(["email", *many]) + "\n")
-    done = imports.dry()
-    assert done.code == 2 and len(done.stderr) < 2000 and done.stderr.endswith(" and 1,181 more\n")
+    completed = imports.dry()
+    assert completed.code == 2 and len(completed.stderr) < 2000 and completed.stderr.endswith(" and 1,181 more\n")
 
 
-def test_agents_are_created_as_the_table_says(imports: TableImport) -> None:
+def test_agents_have_the_values_of_the_table(imports: TableImport) -> None:
     imports.write(TABLE)
     maps = ["Tier=profile.tier", "Notes=profile.client_metadata.notes"]
-    done = imports(*(part for one in maps for part in ("--map", one)))
-    assert (done.code, parse_counts(done.stdout)) == (1, {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4})
-    sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda one: str(one["email"]))
+    completed = imports(*(part for mapping in maps for part in ("--map", mapping)))
+    assert (completed.code, parse_counts(completed.stdout)) == (
+        1,
+        {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4},
+    )
+    sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda body: str(body["email"]))
     # Empty cells are not sent.
     assert sent == [
         {
@@ -267,26 +281,28 @@ def test_agents_are_created_as_the_table_says(imports: TableImport) -> None:
     ]
 
 
-def test_the_key_is_a_column(imports: TableImport) -> None:
+def test_any_column_can_be_the_key(imports: TableImport) -> None:
     imports.write(NUMBERED + "1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
     same = "  3     email   is the same as in row 2, but must identify the row: "
-    assert same in imports.dry().shown
-    done = imports("--key", "Number")
-    assert parse_counts(done.stdout) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
-    assert "  4     Number  is empty, but must identify the row: fill it in\n" in done.stdout
+    assert same in imports.dry().stdout
+    completed = imports("--key", "Number")
+    assert parse_counts(completed.stdout) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
+    assert "  4     Number  is empty, but must identify the row: fill it in\n" in completed.stdout
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
     wrong = imports("--key", "Nummer")
-    told = "dealkit: --key: there is no column Nummer; the columns are Number, email"
-    assert wrong.code == 2 and wrong.told.startswith(told)
+    expected_error = "dealkit: --key: there is no column Nummer; the columns are Number, email"
+    assert wrong.code == 2 and wrong.stderr.startswith(expected_error)
 
 
 @pytest.mark.parametrize("cell", ["canary@example.com", "+1 555 555 0100", "1990-02-28", "28.2.90", "0012345678"])
-def test_a_first_row_that_is_data_is_not_shown(cell: str, imports: TableImport) -> None:
-    """It may be personal. A report without its header, and a list of ids with other columns, are read in the same way."""
+def test_a_first_row_with_data_is_not_printed(cell: str, imports: TableImport) -> None:
+    """The first row may be personal. A report without its header and a list of ids with other columns are handled
+    alike.
+    """
     imports.write(f"Canary,{cell},CanaryToo\nKurt,kurt@example.com,Godel\n")
     (imports.folder / "l.ledger").touch()
-    told = "column 1, column 2, column 3. The first row looks like data and is not shown: is the row of column names missing?\n"
+    expected_error = "column 1, column 2, column 3. The first row looks like data and is not shown: is the row of column names missing?\n"
     for command in (
         ["agents", "import", "agents.csv", "--dry-run"],
         ["agents", "import", "agents.csv", "--dry-run", "--key", "x", "--map", "x=email"],
@@ -294,49 +310,55 @@ def test_a_first_row_that_is_data_is_not_shown(cell: str, imports: TableImport) 
         ["deals", "export", "--ids", "agents.csv", "--out", "deals.ndjson"],
     ):
         for options in ([], ["--json"]):
-            done = imports.command(*command, *options, url=imports.sandbox.url)
-            assert done.code == 2 and done.stderr.endswith(told), done
-            assert "canary" not in f"{done.stdout}{done.stderr}".lower() and cell not in f"{done.stdout}{done.stderr}"
+            completed = imports.command(*command, *options, url=imports.sandbox.url)
+            assert completed.code == 2 and completed.stderr.endswith(expected_error), completed
+            assert (
+                "canary" not in f"{completed.stdout}{completed.stderr}".lower()
+                and cell not in f"{completed.stdout}{completed.stderr}"
+            )
 
 
-def test_columns_are_named_as_they_are_typed(imports: TableImport) -> None:
-    """Spreadsheets write line breaks and no-break spaces in the header, and macOS decomposed letters."""
+def test_options_find_columns_despite_unusual_spaces_and_normalization(imports: TableImport) -> None:
+    """Spreadsheets write line breaks and no-break spaces in headers, and macOS writes decomposed letters."""
     imports.write('"E-mail\n(work)";"First;\nname";Nach\u00a0name;Pra\u0308fix\na@example.com;Ada;Lovelace;x\n')
     maps = ["E-mail (work)=email", "First; name=first_name", "Nach name=last_name", "Pr\u00e4fix=profile.tier"]
-    done = imports(*(part for one in maps for part in ("--map", one)))
-    assert done.code == 0 and "  E-mail (work)  email" in done.stdout
+    completed = imports(*(part for mapping in maps for part in ("--map", mapping)))
+    assert completed.code == 0 and "  E-mail (work)  email" in completed.stdout
     [agent] = imports.sandbox.agents
     assert (agent.email, agent.first_name, agent.last_name, agent.sent["profile"]) == (
         "a@example.com", "Ada", "Lovelace", {"tier": "x"},
     )  # fmt: skip
     twice = imports("--map", "E-mail (work)=email", "--map", "E-mail (work)=phone")
-    assert twice.code == 2 and "--map names the column E-mail (work) twice" in twice.told
+    assert twice.code == 2 and "--map names the column E-mail (work) twice" in twice.stderr
 
 
-def test_the_ledger_knows_what_its_keys_are_called(imports: TableImport) -> None:
-    """With another column as the key it would recognise nobody, and create everybody again."""
+def test_a_ledger_rejects_another_key_column(imports: TableImport) -> None:
+    """With another key column, the ledger would recognize no row, and every agent would be created again."""
     imports.write("Number,E-mail,first_name,last_name\n1,a@example.com,A,B\n2,b@example.com,A,B\n")
     assert imports("--ledger", "l.ledger").code == 0
     assert summary(imports.folder / "l.ledger").key_name == "email"
     imports.sandbox.clear_requests()
     for dry in (["--dry-run"], []):
-        done = imports("--key", "Number", "--ledger", "l.ledger", *dry)
-        assert done.code == 2 and 'its keys are called "email", but those used here are called "Number"' in done.stderr
-        assert "\n--key selects the column with the keys." in done.stderr
+        completed = imports("--key", "Number", "--ledger", "l.ledger", *dry)
+        assert (
+            completed.code == 2
+            and 'its keys are called "email", but those used here are called "Number"' in completed.stderr
+        )
+        assert "\n--key selects the column with the keys." in completed.stderr
     assert not imports.sandbox.requests
 
 
-FIELDS = b"email,first_name,last_name\n"
+REQUIRED_HEADER = b"email,first_name,last_name\n"
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "told"),
+    ("content", "options", "expected_error"),
     [
         (b"", [], "agents.csv: the first row is empty; it must contain the column names"),
         (b"a,b\n1,2\n", [], "no column holds email or first_name or last_name, which every agent needs"),
         (b'sep=;\nemail;first_name;last_name\n"a;b;c\n', [], "line 3 is not valid CSV"),
-        (FIELDS + b"\xe9,b,c\n", [], 'line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"'),
-        (FIELDS + b'"a,b,c\n', [], "line 2 is not valid CSV"),
+        (REQUIRED_HEADER + b"\xe9,b,c\n", [], 'line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"'),
+        (REQUIRED_HEADER + b'"a,b,c\n', [], "line 2 is not valid CSV"),
         (b"PK\x03\x04...", [], 'is an .xlsx or .zip file, not text; in a spreadsheet, save it as "CSV UTF-8"'),
         (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one may"),
         (
@@ -350,16 +372,18 @@ FIELDS = b"email,first_name,last_name\n"
             "--map: 2 columns are named Mail; rename all but one of them in the table",
         ),
         (b"e\x00m\x00", [], "is not text in UTF-8"),
-        (FIELDS, ["--map", "x"], "--map takes a column and a field, as in --map Mail=email"),
-        (FIELDS, ["--map", "x=email"], "--map: there is no column x"),
-        (FIELDS, ["--map", "email=mail"], "--map: mail is not a field of an agent, which are: email, "),
-        (FIELDS, ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
+        (REQUIRED_HEADER, ["--map", "x"], "--map takes a column and a field, as in --map Mail=email"),
+        (REQUIRED_HEADER, ["--map", "x=email"], "--map: there is no column x"),
+        (REQUIRED_HEADER, ["--map", "email=mail"], "--map: mail is not a field of an agent, which are: email, "),
+        (REQUIRED_HEADER, ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
     ],
 )
-def test_tables_that_cannot_be_used(content: bytes, options: list[str], told: str, imports: TableImport) -> None:
+def test_unusable_tables_are_errors(
+    content: bytes, options: list[str], expected_error: str, imports: TableImport
+) -> None:
     (imports.folder / "agents.csv").write_bytes(content)
-    done = imports.dry(*options)
-    assert done.code == 2 and done.stderr.startswith("dealkit: ") and told in done.stderr
+    completed = imports.dry(*options)
+    assert completed.code == 2 and completed.stderr.startswith("dealkit: ") and expected_error in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -373,7 +397,7 @@ def test_tables_that_cannot_be_used(content: bytes, options: list[str], told: st
         ("utf-8", "|", '"SEP=|"\n', []),
     ],
 )
-def test_tables_as_spreadsheets_write_them(
+def test_tables_in_spreadsheet_dialects_are_read(
     encoding: str, delimiter: str, first: str, options: list[str], imports: TableImport
 ) -> None:
     rows = [["Email", "First Name", "LAST-NAME", "Office ID"], [" zoe@example.com ", "Zoë", "O'Brien; Jr,", "  "]]
@@ -381,19 +405,19 @@ def test_tables_as_spreadsheets_write_them(
         file.write(first)
         csv.writer(file, delimiter=delimiter).writerows(rows)
     assert imports(*options).code == 0
-    # Excel does not show the `sep=` line: the header is row 1.
+    # Excel does not show the line `sep=;`, so the header is row 1.
     assert imports.outcomes() == {"2": "created"}
     report = (imports.folder / "agents.csv.report.csv").read_text("utf-8-sig")
     assert report.startswith(f"row{delimiter}key{delimiter}")
-    # The report of the first run is read, and replaced.
-    assert "(1 in an earlier run)" in imports(*options).shown
+    # The second run reads the first run's report and replaces it.
+    assert "(1 in an earlier run)" in imports(*options).stdout
     (agent,) = imports.sandbox.agents
     expected = {"email": "zoe@example.com", "first_name": "Zoë", "last_name": "O'Brien; Jr,", "profile": {}}
     assert agent.sent == expected
 
 
 @pytest.mark.parametrize(
-    ("report", "told"),
+    ("report", "expected_error"),
     [
         ("agents.csv", "agents.csv would be written, but is the same file as agents.csv, which is read"),
         ("./agents.csv", "is the same file as agents.csv, which is read"),
@@ -409,7 +433,7 @@ def test_tables_as_spreadsheets_write_them(
         ("../{name}/l.ledger-wal", "one of the files of the ledger"),
     ],
 )
-def test_a_report_replaces_nothing_but_a_report(report: str, told: str, imports: TableImport) -> None:
+def test_a_report_replaces_only_an_earlier_report(report: str, expected_error: str, imports: TableImport) -> None:
     imports.write(2)
     folder = imports.folder
     (folder / "found.csv").write_text("key,agent_id\nx-0,a_1\n")
@@ -420,14 +444,14 @@ def test_a_report_replaces_nothing_but_a_report(report: str, told: str, imports:
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()}
     path = report.format(name=folder.name)
     for options in ([], ["--dry-run"]):
-        done = imports("--ledger", "l.ledger", "--report", path, *options)
-        assert done.code in (2, 4) and told in done.stderr, done
+        completed = imports("--ledger", "l.ledger", "--report", path, *options)
+        assert completed.code in (2, 4) and expected_error in completed.stderr, completed
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()} == before
     assert imports.sandbox.requests == []
 
 
-def test_a_disk_that_is_full_when_the_report_is_written(imports: TableImport) -> None:
-    """What became of the rows is shown all the same, and the ledger has it."""
+def test_a_full_disk_while_writing_the_report_loses_no_outcome(imports: TableImport) -> None:
+    """The outcomes are still printed, and the ledger has them."""
     imports.write(30)
     imports.sandbox.fail_next(hold=True, method="POST")
     process = imports.start()
@@ -436,13 +460,13 @@ def test_a_disk_that_is_full_when_the_report_is_written(imports: TableImport) ->
     report.unlink()
     report.mkdir()
     imports.sandbox.release()
-    done = finish_command(process)
-    assert done.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in done.stderr
-    assert parse_counts(done.stdout)["created"] == 30
+    completed = finish_command(process)
+    assert completed.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in completed.stderr
+    assert parse_counts(completed.stdout)["created"] == 30
 
 
 def test_no_cell_of_a_report_is_a_formula(imports: TableImport) -> None:
-    """Keys are resolved as they were all the same."""
+    """Escaped keys are nevertheless resolved as the original keys."""
     keys = ["=HYPERLINK(1)", "+15550100", "-1", "@x", "'=1", "'quoted"]
     rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
     imports.write(f"email,first_name,last_name,profile.external_id\n{rows}")
@@ -462,14 +486,14 @@ def test_no_value_of_a_row_is_in_an_error(fault: dict[str, Any], imports: TableI
     options = ["--ledger", "l.ledger", "--report", "report.csv", "--key", "Number"]
     with Sandbox(service_key=key) as sandbox:
         sandbox.fail_next(method="POST", **fault)
-        done = run_command(*imports.arguments(*options), url=sandbox.url, key=key, cwd=folder)
-    assert done.code == 1
-    kept = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
+        completed = run_command(*imports.arguments(*options), url=sandbox.url, key=key, cwd=folder)
+    assert completed.code == 1
+    stored_text = (folder / "l.ledger").read_text(errors="replace") + (folder / "report.csv").read_text()
     for canary in (person, "canary@example.com", key):
-        assert canary not in done.stdout + done.stderr + kept
+        assert canary not in completed.stdout + completed.stderr + stored_text
 
 
-HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
+HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"
 
 
 @pytest.mark.parametrize(
@@ -478,19 +502,20 @@ HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
         ("31.12.1990,,", ["--date-format", "%d.%m.%Y"], {"date_of_birth": "1990-12-31"}),
         ("1990-12-31,,", ["--date-format", "%d.%m.%Y"], {"date_of_birth": "1990-12-31"}),
         ("1.2.62,,", ["--date-format", "%d.%m.%y"], {"date_of_birth": "1962-02-01"}),
-        # It may be the second of January.
+        # The date is ambiguous: it may also be 2 January.
         ("01/02/1990,,", ["--date-format", "%d/%m/%Y", "--date-format", "%m/%d/%Y"], None),
         ("199021,,", ["--date-format", "%Y%m%d"], None),
         (",030 1234567,", ["--phone-country", "de"], {"phone": "+49301234567"}),
         (",+15550100,", ["--phone-country", "DE"], {"phone": "+15550100"}),
         (",030 1234567 ext. 9,", ["--phone-country", "DE"], None),
-        # Without the plus sign, and as a spreadsheet shows it: another code or another digit would make it another number.
+        # Without the plus sign, and in a spreadsheet's number format. Another country code or digit would give another
+        # number.
         (",4915100000012,", ["--phone-country", "DE"], None),
         (",301234567.0,", ["--phone-country", "DE"], None),
         (",4.9151E+12,", ["--phone-country", "DE"], None),
         (",12125550123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
         (",212.555.0123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
-        # It begins as numbers of Norway do, but lacks no plus sign.
+        # The number begins like a Norwegian one with country code, but lacks only the US country code.
         (",4752345678,", ["--phone-country", "US"], {"phone": "+14752345678"}),
         (",none,", ["--map-value", "phone:none="], {}),
         (",,Makler", ["--map-value", "role:Makler=AGENT", "--map-value", "role:=ADMIN"], {"role": "AGENT"}),
@@ -501,12 +526,14 @@ HEAD = "email,first_name,last_name,date_of_birth,phone,role\n"
         (",,x", ["--map-value", "rolle:x=y"], "--map-value: rolle is not a field of an agent, which are: "),
     ],
 )
-def test_values_in_another_form(cells: str, options: list[str], sent: Any, imports: TableImport) -> None:
-    imports.write(f"{HEAD}a@example.com,A,B,{cells}\n")
-    done = imports(*options)
+def test_options_convert_dates_phone_numbers_and_words(
+    cells: str, options: list[str], sent: Any, imports: TableImport
+) -> None:
+    imports.write(f"{HEADER}a@example.com,A,B,{cells}\n")
+    completed = imports(*options)
     if isinstance(sent, str):
-        assert done.code == 2 and sent in done.stderr
+        assert completed.code == 2 and sent in completed.stderr
         return
-    assert done.code == (sent is None)
+    assert completed.code == (sent is None)
     fixed = {"email": "a@example.com", "first_name": "A", "last_name": "B", "profile": {}}
     assert [agent.sent for agent in imports.sandbox.agents] == ([] if sent is None else [{**fixed, **sent}])

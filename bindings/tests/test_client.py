@@ -244,7 +244,7 @@ def test_subclasses_keep_their_attributes(dealkit_sandbox: Sandbox) -> None:
     assert copy.copy(client).is_closed
 
 
-def test_an_exception_of_a_signal_handler_is_not_a_validation_error(client: Client, chance: Random) -> None:
+def test_an_exception_of_a_signal_handler_is_not_a_validation_error(client: Client, seeded_random: Random) -> None:
     """Python checks for signals while it formats a long number."""
 
     class Now(BaseException):
@@ -260,7 +260,7 @@ def test_an_exception_of_a_signal_handler_is_not_a_validation_error(client: Clie
         for _ in range(20):
             with pytest.raises(Now):
                 # Inside the block, because the signal may arrive before the next line.
-                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.01))
+                signal.setitimer(signal.ITIMER_REAL, seeded_random.uniform(0.0005, 0.01))
                 for _ in range(100_000):
                     client.agents.create(
                         **as_any({**ADA, "email": "no", "profile": {"client_metadata": {"n": [7**4000] * 100}}})
@@ -273,7 +273,7 @@ def test_an_exception_of_a_signal_handler_is_not_a_validation_error(client: Clie
 
 # Python 3.14 reserves half of a stack of 64 KiB, and makes no calls when only that half is left.
 @pytest.mark.parametrize("stack", [*([64] if sys.version_info < (3, 14) else []), 128, 256])
-def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox, nowhere: str) -> None:
+def test_threads_with_a_small_stack(stack: int, dealkit_sandbox: Sandbox, refusing_address: str) -> None:
     """Threads on Alpine have small stacks. Deep nesting needs more stack in a debug build than in a release build."""
     code = """
 import sys, threading
@@ -292,7 +292,7 @@ thread = threading.Thread(target=work)
 thread.start()
 thread.join()
 """
-    assert wait_for_success(start_python(code, str(stack), nowhere, url=dealkit_sandbox.url)) == "done\n"
+    assert wait_for_success(start_python(code, str(stack), refusing_address, url=dealkit_sandbox.url)) == "done\n"
 
 
 def test_a_shared_client(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

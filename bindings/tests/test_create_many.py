@@ -421,14 +421,14 @@ print(json.dumps(results), flush=True)
 
 
 @pytest.mark.parametrize("arguments", [("8", "ordered"), ("64", "as completed")])
-def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], chance: random.Random) -> None:
+def test_ctrl_c_loses_no_row_of_a_loop(arguments: tuple[str, str], seeded_random: random.Random) -> None:
     for _ in range(2):
         # A sandbox of its own, because requests of a cancelled job may arrive late.
         with Sandbox() as sandbox:
             sandbox.fail_next(delay=0.02, times=None, probability=0.2, seed=1)
             process = start_python(JOB + ASYNC, *arguments, url=sandbox.url)
             assert read_next_line(process) == "ready\n"
-            time.sleep(chance.uniform(0, 0.4))
+            time.sleep(seeded_random.uniform(0, 0.4))
             process.send_signal(signal.SIGINT)
             check_results(sandbox, json.loads(wait_for_success(process)))
 
@@ -512,10 +512,10 @@ print(json.dumps([interrupted, results]), flush=True)
 
 @pytest.mark.parametrize("arguments", [("1", "ordered"), ("8", "ordered"), ("64", "as completed")])
 def test_signal_handlers_that_raise_lose_no_row(
-    sandbox: Sandbox, arguments: tuple[str, str], chance: random.Random
+    sandbox: Sandbox, arguments: tuple[str, str], seeded_random: random.Random
 ) -> None:
     sandbox.fail_next(delay=0.005, times=None, probability=0.3, seed=1)
-    process = start_python(seed_script(chance) + JOB + STORM, *arguments, url=sandbox.url)
+    process = start_python(seed_script(seeded_random) + JOB + STORM, *arguments, url=sandbox.url)
     interrupted, results = json.loads(wait_for_success(process))
     assert interrupted > 5 and len(results) == 300
     check_results(sandbox, results)

@@ -45,8 +45,8 @@ asyncio.run(main())
 """
 
 
-def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox, chance: Random) -> None:
-    script = seed_script(chance) + SIGNALS
+def test_a_signal_handler_that_cancels_loses_no_other_call(dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
+    script = seed_script(seeded_random) + SIGNALS
     wait_for_success(start_python(script, str(TRIES), url=dealkit_sandbox.url, flags=("-W", "error")), 1200)
 
 

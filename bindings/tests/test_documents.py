@@ -15,13 +15,13 @@ from hypothesis import given, settings
 
 from dealkit import Agent, APIStatusError, Client, Deal
 
-# How many documents of each schema; `make soak` asks for more.
+# The number of documents of each schema; `make soak` sets more.
 COUNT = int(os.environ.get("DEALKIT_DOCUMENTS", "100"))
 many = settings(max_examples=COUNT)
 
 
-def parsed(name: str, document: str) -> Any:
-    """A document, which another validator confirms to be valid."""
+def parse_valid(name: str, document: str) -> Any:
+    """Parses a document, and asserts with another validator that it conforms to the schema."""
     schema = {"$ref": f"#/components/schemas/{name}", "components": COMPONENTS}
     found = json.loads(document, parse_float=Decimal)
     jsonschema_rs.Draft202012Validator(schema, validate_formats=True).validate(found)
@@ -33,7 +33,7 @@ def test_both_readers_read_every_document(model: type[Deal] | type[Agent]) -> No
     @many
     @given(document_texts(model.__name__))
     def check(document: str) -> None:
-        parsed(model.__name__, document)
+        parse_valid(model.__name__, document)
         assert readers_agree(model, document.encode())
 
     check()
@@ -50,7 +50,7 @@ def test_clients_read_every_problem(peer: Any) -> None:
             sent.append(document)
             with pytest.raises(APIStatusError) as caught:
                 client.deals.retrieve("d_1")
-            problem, expected = caught.value.problem, parsed("Problem", document)
+            problem, expected = caught.value.problem, parse_valid("Problem", document)
             assert problem is not None
             for name in ("type", "title", "status", "detail", "request_id"):
                 assert getattr(problem, name) == expected[name]

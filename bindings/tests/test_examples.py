@@ -1,4 +1,4 @@
-"""Every example runs to its end in a process of its own, without a warning, and prints what its file says."""
+"""Every example runs to its end in a process of its own, without a warning, and prints the output that its file states."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_bulk(dealkit_sandbox: Sandbox) -> None:
     assert lines[2].startswith("no-such-deal: GET /v1/deals/{id}: 404 Not Found")
     assert lines[4].startswith("..: ") and lines[4].endswith("(invalid_id)")
     assert lines[5] == "2 of 5 failed"
-    # One line, overwritten: where it appears twice here, the second one starts with a carriage return.
+    # Progress is one line that is overwritten. Where it appears twice, the second begins with a carriage return.
     lines = progress.splitlines()
     assert lines[0] == "" and lines[-1] == "5/5 deals"
     assert all(line.endswith("/5 deals") for line in lines[1:])
 
 
-def test_containers_are_given_settings_that_the_server_has() -> None:
-    """They run in `make test-container` only."""
+def test_container_examples_use_existing_settings() -> None:
+    """The container examples themselves run only in `make test-container`."""
     files = [
         ROOT / "server/Containerfile",
         *(path for path in ROOT.glob("examples/container/**/*.*") if path.is_file()),
@@ -71,13 +71,13 @@ def test_containers_are_given_settings_that_the_server_has() -> None:
     assert not {name for name in named if f"[env: {name}]" not in shown}
 
 
-def test_the_example_of_a_test() -> None:
-    """The fixture and the plugin work in a pytest run that knows nothing else."""
+def test_the_pytest_example_passes() -> None:
+    """The fixture and the plugin work in a pytest run without this project's settings."""
     shown = run_pytest(EXAMPLES / "test_reward.py", "--rootdir", str(EXAMPLES))
     assert "1 passed" in shown
 
 
-def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> None:
+def test_a_disconnected_caller_of_the_fastapi_service_cancels_its_read() -> None:
     app = runpy.run_path(str(EXAMPLES / "fastapi_service.py"))["app"]
     messages: list[dict[str, Any]] = []
 
@@ -99,39 +99,39 @@ def test_a_caller_of_the_fastapi_service_that_hangs_up_cancels_its_read() -> Non
     assert messages[0]["status"] == 499
 
 
-def fastapi_app(sandbox: Sandbox, **options: Any) -> Any:
-    """The service, whose client is open, in this process."""
+def make_fastapi_app(sandbox: Sandbox, **options: Any) -> Any:
+    """Returns the FastAPI service, whose client is open, in this process."""
     app = runpy.run_path(str(EXAMPLES / "fastapi_service.py"))["app"]
     app.state.client = AsyncClient(base_url=sandbox.url, service_key=sandbox.service_key, **options)
     return app
 
 
-async def responded(app: Any, method: str, path: str) -> httpx2.Response:
-    """The service's response to a create."""
+async def send_request(app: Any, method: str, path: str) -> httpx2.Response:
+    """Sends a request to the service, and returns its response."""
     transport = httpx2.ASGITransport(app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as caller:
         return await caller.request(method, path, json=ADA)
 
 
-def test_a_caller_of_the_fastapi_service_that_hangs_up_leaves_no_key_unknown(
+def test_a_disconnected_caller_of_the_fastapi_service_leaves_no_unknown_outcome(
     dealkit_sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
 
     async def main() -> None:
-        app = fastapi_app(dealkit_sandbox)
+        app = make_fastapi_app(dealkit_sandbox)
         for count, (method, path) in enumerate([("PUT", "/agents/crm-4711"), ("POST", "/agents")], 1):
             dealkit_sandbox.fail_next(hold=True)
-            handler = asyncio.create_task(responded(app, method, path))
+            handler = asyncio.create_task(send_request(app, method, path))
             await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANG_SECONDS)
-            # Middleware, or a server, cancels the handler.
+            # Middleware or a server may cancel the handler.
             handler.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await handler
             assert dealkit_sandbox.release() == 1
             await asyncio.to_thread(dealkit_sandbox.wait_for, status=201, count=count, timeout=HANG_SECONDS)
-        # Until the ledger has the outcome, the create is in flight.
-        while (response := await responded(app, "PUT", "/agents/crm-4711")).status_code == 409:
+        # Until the ledger records the outcome, the create is in flight.
+        while (response := await send_request(app, "PUT", "/agents/crm-4711")).status_code == 409:
             pass
         assert (response.status_code, response.json()) == (200, {"id": "a_1"})
 
@@ -145,24 +145,24 @@ def test_the_fastapi_service_tells_its_callers_what_to_do_next(
     monkeypatch.setenv("DEALKIT_LEDGER", str(tmp_path / "agents.ledger"))
 
     async def main() -> None:
-        app = fastapi_app(dealkit_sandbox, timeout=30)
+        app = make_fastapi_app(dealkit_sandbox, timeout=30)
         dealkit_sandbox.fail_next(status=500)
-        # The second time, the ledger knows that the outcome is unknown.
-        unknown = [await responded(app, "PUT", "/agents/with-id") for _ in range(2)]
+        # At the second request, the ledger knows that the outcome is unknown.
+        unknown = [await send_request(app, "PUT", "/agents/with-id") for _ in range(2)]
         sent = {"request_id": dealkit_sandbox.requests[0].request_id}
         assert [(response.status_code, response.json()) for response in unknown] == [(202, sent)] * 2
         for method, path in [("PUT", "/agents/without-id"), ("POST", "/agents")]:
             dealkit_sandbox.fail_next(process_then_reset=True)
-            response = await responded(app, method, path)
+            response = await send_request(app, method, path)
             assert (response.status_code, response.json()) == (202, {"request_id": None})
         dealkit_sandbox.fail_next(status=422)
-        rejected = [await responded(app, "PUT", "/agents/rejected") for _ in range(2)]
+        rejected = [await send_request(app, "PUT", "/agents/rejected") for _ in range(2)]
         assert [response.status_code for response in rejected] == [422, 422]
-        # The first one gets the 429, and the second is not sent in time.
+        # The first request gets the 429. The second is not sent before its timeout.
         dealkit_sandbox.fail_next(status=429, retry_after=50)
         requests = len(dealkit_sandbox.requests) + 1
         for method, path in [("PUT", "/agents/busy"), ("POST", "/agents")]:
-            response = await responded(app, method, path)
+            response = await send_request(app, method, path)
             assert response.status_code == 503
             assert 30 < int(response.headers["retry-after"]) <= 50
         assert len(dealkit_sandbox.requests) == requests
@@ -208,7 +208,7 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
 
 
 def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
-    """In processes of this machine; `bindings/engines` runs it on engines."""
+    """Runs on processes of this machine; `bindings/engines` runs it on engines."""
     ids, out, table = tmp_path / "ids.txt", tmp_path / "out", tmp_path / "agents.parquet"
     ids.write_text("d_1\nd_2\nno-such-deal\nd_1\n")
     rows = [
@@ -217,7 +217,7 @@ def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     ]
     parquet.write_table(pyarrow.Table.from_pylist(rows), table)
 
-    def on_processes(*arguments: object) -> str:
+    def run_on_processes(*arguments: object) -> str:
         given = ["processes", *map(str, arguments), "--per-task", "2"]
         env = {"DEALKIT_LEDGER": str(tmp_path / "agents.ledger")}
         process = start_python(EXAMPLES / "on_engines.py", *given, url=dealkit_sandbox.url, env=env)
@@ -225,12 +225,12 @@ def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
         assert errors == ""
         return shown
 
-    assert on_processes("export", ids, out) == "2 done, 1 failed\n"
-    assert on_processes("export", ids, out) == "0 done, 1 failed\n"
+    assert run_on_processes("export", ids, out) == "2 done, 1 failed\n"
+    assert run_on_processes("export", ids, out) == "0 done, 1 failed\n"
     assert sorted(parquet.read_table(out / "deals")["id"].to_pylist()) == ["d_1", "d_2"]
     assert parquet.read_table(out / "failed")["id"].to_pylist() == ["no-such-deal"]
     for _ in range(2):
-        assert on_processes("import", table, out) == "2 done, 1 failed\n"
+        assert run_on_processes("import", table, out) == "2 done, 1 failed\n"
         done = parquet.read_table(out / "agents").to_pylist()
         assert {row["email"]: row["agent_id"] for row in done} == {
             agent.email: agent.id for agent in dealkit_sandbox.agents
@@ -239,6 +239,6 @@ def test_on_engines(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
     assert len(dealkit_sandbox.agents) == 2
 
 
-def test_no_example_is_forgotten() -> None:
+def test_every_example_has_a_test() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.py")}
     assert names == {"quickstart", "async_quickstart", "bulk", "fastapi_service", "on_engines", "test_reward"}

@@ -98,19 +98,25 @@ NAMES = sorted({name.partition(".")[0] for name in entries.names() - entries.SEP
 
 
 @pytest.mark.parametrize("names", [NAMES[at::8] for at in range(8)], ids=lambda names: names[0])
-def test_exit_during_entry_points(names: list[str], chance: Random) -> None:
+def test_exit_during_entry_points(names: list[str], seeded_random: Random) -> None:
     with Peer() as tarpit:
         for _ in range(TRIES):
             wait_for_success(
                 start_python(
-                    seed_script(chance) + ENTRIES + END, TESTS, tarpit.url, " ".join(names), flags=("-W", "error")
+                    seed_script(seeded_random) + ENTRIES + END,
+                    TESTS,
+                    tarpit.url,
+                    " ".join(names),
+                    flags=("-W", "error"),
                 )
             )
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
-def test_exit_during_typical_uses(use: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
+def test_exit_during_typical_uses(use: str, dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
     for _ in range(TRIES):
         wait_for_success(
-            start_python(seed_script(chance) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error"))
+            start_python(
+                seed_script(seeded_random) + USE + use + END, TESTS, url=dealkit_sandbox.url, flags=("-W", "error")
+            )
         )

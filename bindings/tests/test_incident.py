@@ -1,5 +1,5 @@
-"""The texts of log records, the spans and the metrics that Python makes of the events of an outage, and other metrics. The events
-themselves are tested in Rust (`examples/rust/tests/incident.rs`).
+"""The log records, spans and metrics of an outage. The underlying events are tested in Rust
+(`examples/rust/tests/incident.rs`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from dealkit.testing import Sandbox
 
 DEAL = http_response(200, json.dumps({"id": "d_1"}))
 
-# Attributes that every measurement has.
-COMMON = ("server.address", "server.port", "url.template")
+# The attributes of every measurement.
+COMMON_ATTRIBUTES = ("server.address", "server.port", "url.template")
 
 Measured = Callable[[], dict[str, float]]
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
-    """Returns a function that returns the measured values by name and attributes; for durations, their number."""
+def measurements(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """Returns a function that reads the measured values by name and attributes. For a duration, the value is the number
+    of measurements.
+    """
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    # The API lets a program set the provider only once.
+    # OpenTelemetry lets a program set the provider only once.
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
 
     def read() -> dict[str, float]:
@@ -47,10 +49,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
             assert scope.scope.name == "dealkit" and scope.scope.version
             for metric in scope.metrics:
                 for point in metric.data.data_points:
-                    of = sorted(f"{name}={value}" for name, value in point.attributes.items() if name not in COMMON)
+                    attributes = sorted(
+                        f"{name}={value}" for name, value in point.attributes.items() if name not in COMMON_ATTRIBUTES
+                    )
                     assert {"server.address", "server.port"} <= point.attributes.keys()
                     value = point.count if isinstance(point, HistogramDataPoint) else point.value
-                    found[" ".join((metric.name, *of))] = value
+                    found[" ".join((metric.name, *attributes))] = value
         return found
 
     return read
@@ -60,7 +64,7 @@ def test_an_outage_in_log_records_spans_and_metrics(
     dealkit_sandbox: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    measured: Measured,
+    measurements: Measured,
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -73,15 +77,15 @@ def test_an_outage_in_log_records_spans_and_metrics(
         client.deals.retrieve("d_1")
         with pytest.raises(InternalServerError):
             client.deals.retrieve("d_2")
-        begun = monotonic()
+        started = monotonic()
         with pytest.raises(APIConnectionError):
             client.agents.create(**ADA)
-        took = monotonic() - begun
+        elapsed = monotonic() - started
 
-    told = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    messages = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
     get, post, time, retry = r"GET /v1/deals/{id}: ", "POST /v1/agents: ", r"\d+\.\d{3} s", r"retry \d in \d\.\d{3} s"
     for line, expected in zip(
-        told,
+        messages,
         [
             rf"WARNING {get}429, all calls pause for 1\.000 s",
             rf"WARNING {get}429, retry 1 in 1\.000 s",
@@ -96,23 +100,23 @@ def test_an_outage_in_log_records_spans_and_metrics(
         assert re.fullmatch(expected, line), line
 
     spans = exporter.get_finished_spans()
-    told = []
+    span_lines = []
     for span in spans:
-        of: Any = span.attributes
+        attributes: Any = span.attributes
         attempts = [
             event.attributes for event in span.events if event.attributes and "dealkit.attempt" in event.attributes
         ]
-        told.append(
+        span_lines.append(
             " ".join(
                 (
                     span.name,
                     *(str(attempt.get("error.type", "fine")) for attempt in attempts),
-                    of["dealkit.outcome"],
+                    attributes["dealkit.outcome"],
                     str(span.status.description),
                 )
             )
         )
-    assert told == [
+    assert span_lines == [
         "GET /v1/deals/{id} 429 fine succeeded None",
         "GET /v1/deals/{id} 503 503 503 unknown 503, outcome unknown",
         "POST /v1/agents interrupted unknown interrupted, outcome unknown",
@@ -122,11 +126,11 @@ def test_an_outage_in_log_records_spans_and_metrics(
     first: Any = spans[0]
     assert first.attributes["dealkit.wait"] >= 1 and first.attributes["dealkit.request_id"]
 
-    found = measured()
+    found = measurements()
     waited, left = found.pop("dealkit.client.wait http.request.method=GET"), found.pop("dealkit.client.retries_left")
     assert 1 <= waited and 0 < left < 35
     # A create waits for no other call.
-    assert found.pop("dealkit.client.wait http.request.method=POST") < took
+    assert found.pop("dealkit.client.wait http.request.method=POST") < elapsed
     get, post, duration = "http.request.method=GET", "http.request.method=POST", "http.client.request.duration"
     assert found == {
         f"dealkit.client.attempts {get} http.request.resend_count=0": 2,
@@ -145,26 +149,26 @@ def test_an_outage_in_log_records_spans_and_metrics(
     }
 
 
-def test_the_alerts_are_about_what_is_measured(peer: Any, measured: Measured) -> None:
+def test_alerts_use_only_metrics_that_exist(peer: Any, measurements: Measured) -> None:
     with Client(base_url=peer(DEAL).url, service_key="k") as client:
         client.deals.retrieve("d_1")
-    names = {name.split()[0].replace(".", "_") for name in measured()}
+    names = {name.split()[0].replace(".", "_") for name in measurements()}
     rules = (Path(__file__).parents[2] / "docs" / "guide" / "alerts.yml").read_text("utf-8")
     used = set(re.findall(r"\b(?:http|dealkit)_client\w+", rules))
-    # Prometheus appends the unit, and what of it is counted.
+    # Prometheus appends the unit and a suffix for the kind of metric.
     assert {re.sub("(_seconds)?(_total|_count)$", "", name) for name in used} < names
 
 
 @pytest.mark.parametrize("way", RETRIEVERS)
-def test_every_way_is_measured(way: str, peer: Any, measured: Measured) -> None:
+def test_every_way_to_retrieve_a_deal_is_measured(way: str, peer: Any, measurements: Measured) -> None:
     RETRIEVERS[way](peer(DEAL).url, "d_1", 2, service_key="k")
-    found, get = measured(), "http.request.method=GET"
+    found, get = measurements(), "http.request.method=GET"
     assert found[f"dealkit.client.calls dealkit.outcome=succeeded {get}"] == 2
     assert found[f"http.client.request.duration {get} http.response.status_code=200"] == 2
     assert found[f"dealkit.client.in_flight {get}"] == 0
 
 
-def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
+def test_calls_that_wait_are_in_flight(peer: Any, measurements: Measured) -> None:
     flight = "dealkit.client.in_flight http.request.method=GET"
     seen = []
 
@@ -177,10 +181,11 @@ def test_calls_that_wait_are_in_flight(peer: Any, measured: Measured) -> None:
             deals = client.deals.retrieve_many(["d_1", "d_2"], concurrency=2)
             await time_out_when(client.deals.retrieve("d_3"), lambda: server.wait_for_requests(1))
             await time_out_when(anext(deals), lambda: server.wait_for_requests(3))
-            seen.append(measured()[flight])
+            seen.append(measurements()[flight])
 
     run_async(main())
     assert (
         seen == [0]
-        and measured()["dealkit.client.calls dealkit.outcome=unknown error.type=cancelled http.request.method=GET"] == 3
+        and measurements()["dealkit.client.calls dealkit.outcome=unknown error.type=cancelled http.request.method=GET"]
+        == 3
     )

@@ -1,8 +1,10 @@
-"""Jobs of creates, many or one by one, that are killed (SIGKILL) at random moments, two at a time on one ledger, and run
-again, against a sandbox that loses responses, fails and delays, and with a database that fails meanwhile: in the end no agent
-exists twice, none is missing, and none is forgotten.
+"""Kills jobs of creates (SIGKILL) at random moments and runs them again. In the end, no agent exists twice, none is
+missing, and the ledger has all of them.
 
-`make soak-ledger KILLS=500` kills that often, in jobs of 2,000 rows; `make test` a few times.
+Two jobs share a ledger, and create agents in bulk or one by one. The sandbox loses responses, fails and delays, and the
+database fails in between.
+
+`make soak-ledger KILLS=500` kills jobs of 2,000 rows that often; `make test` kills a few.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from dealkit import Client
 from dealkit.ledger import init, resolve
 from dealkit.testing import Sandbox
 
-# Of each of both stores.
+# The number of kills for each kind of store.
 KILLS = int(os.environ.get("DEALKIT_LEDGER_KILLS", "2"))
 COUNT = int(os.environ.get("DEALKIT_LEDGER_ROWS", "600"))
-# How often the jobs on one ledger are killed: so often that they have not finished by then.
-KILLS_OF_A_LEDGER = 50
+# The number of kills for one ledger, small enough that its jobs are unfinished by then.
+KILLS_PER_LEDGER = 50
 JOB = (
     ROWS_SCRIPT % COUNT
     + """
@@ -68,18 +70,18 @@ except LedgerError as error:
     sys.exit(3)  # Its database is down.
 """
 )
-WAYS = ["ordered", "as completed", "one by one"]
+CALL_STYLES = ["ordered", "as completed", "one by one"]
 
 
-class Ledger:
-    """The ledger of some jobs, and the service that they send to."""
+class LedgerUnderTest:
+    """A ledger, the jobs that share it, and the service that they send to."""
 
-    def __init__(self, folder: Path, stack: ExitStack, chance: random.Random, has_database: bool) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, seeded_random: random.Random, has_database: bool) -> None:
         self.sandbox = stack.enter_context(Sandbox())
-        self.chance = chance
+        self.seeded_random = seeded_random
         self.database: Postgres | None = None
         # The status of the service's latest response to each row.
-        self.answers: dict[str, int | None] = {}
+        self.last_statuses: dict[str, int | None] = {}
         self.name = str(folder / f"{self.sandbox.url.rpartition(':')[2]}.ledger")
         if has_database:
             self.database = stack.enter_context(Postgres(required_programs(), "sesame", has_standby=True))
@@ -87,80 +89,84 @@ class Ledger:
             init(self.name)
 
     def read(self) -> dict[str, tuple[str, str]]:
-        """The state and the agent's id of each e-mail address, read according to sdk/contract/ledger.md and without
-        dealkit's own reader."""
-        # Of the entries of a key, the last one counts.
+        """Reads the state and the agent's id of each e-mail address as sdk/contract/ledger.md describes, without
+        dealkit's own reader.
+        """
+        # The last entry of a key is valid.
         columns = (
             "SELECT {0}(salt{1}), {0}(key{1}), state, coalesce(agent_id, '') FROM {2}creates, {2}ledger ORDER BY entry"
         )
-        found: list[Any] = []
+        rows: list[Any] = []
         if self.database is not None:
-            found = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
+            rows = self.database.query(columns.format("encode", ", 'hex'", "dealkit."))
         elif os.path.exists(self.name):
             with closing(sqlite3.connect(self.name)) as database:
-                found = database.execute(columns.format("hex", "", "")).fetchall()
+                rows = database.execute(columns.format("hex", "", "")).fetchall()
                 assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        known = {bytes.fromhex(key): (state, id) for _, key, state, id in found}
-        salt = bytes.fromhex(found[0][0]) if found else b""
+        states = {bytes.fromhex(key): (state, id) for _, key, state, id in rows}
+        salt = bytes.fromhex(rows[0][0]) if rows else b""
         emails = [row_email(make_row(n)) for n in range(COUNT)]
-        keys = {hashlib.blake2b(salt + of.encode(), digest_size=16).digest(): of for of in emails}
-        return {keys[key]: said for key, said in known.items()}
+        keys = {hashlib.blake2b(salt + email.encode(), digest_size=16).digest(): email for email in emails}
+        return {keys[key]: state_and_id for key, state_and_id in states.items()}
 
     def check(self) -> dict[str, str]:
-        """The service's agents, by e-mail address. Whenever jobs are killed, none exists twice, the ledger has all of
-        them, as created or unresolved, and those that it has as created are there."""
-        # The sandbox keeps the latest 1,000, and fewer arrive in between.
+        """Returns the service's agents by e-mail address. Asserts that no agent exists twice, that the ledger has all
+        agents as created or unresolved, and that created rows have an agent.
+        """
+        # The sandbox keeps the latest 1,000 requests, and fewer arrive between checks.
         for request in self.sandbox.requests:
-            self.answers[json.loads(request.body)["email"]] = request.status
+            self.last_statuses[json.loads(request.body)["email"]] = request.status
         agents = self.sandbox.agents
-        found = {agent.email: agent.id for agent in agents}
-        assert len(found) == len(agents), "an agent is there twice"
-        said = self.read()
-        for address, id in found.items():
-            state, agent_id = said[address]
-            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, "")), said[address]
-        assert {address for address, (state, _) in said.items() if state == "succeeded"} <= found.keys()
-        return found
+        agent_ids = {agent.email: agent.id for agent in agents}
+        assert len(agent_ids) == len(agents), "an agent exists twice"
+        ledger_rows = self.read()
+        for email, id in agent_ids.items():
+            state, agent_id = ledger_rows[email]
+            assert state in ("sending", "unknown") or (state == "succeeded" and agent_id in (id, "")), ledger_rows[
+                email
+            ]
+        assert {email for email, (state, _) in ledger_rows.items() if state == "succeeded"} <= agent_ids.keys()
+        return agent_ids
 
     def kill(self, counts: Counter[str]) -> None:
-        """Runs one job or two at the same time, and kills them at random moments."""
+        """Runs one or two jobs at the same time, and kills them at random moments."""
         env = {"DEALKIT_LEDGER": self.name}
-        ways = [self.chance.choice(WAYS) for _ in range(self.chance.choice([1, 2]))]
-        jobs = [start_python(JOB, way, url=self.sandbox.url, flags=(), env=env) for way in ways]
+        call_styles = [self.seeded_random.choice(CALL_STYLES) for _ in range(self.seeded_random.choice([1, 2]))]
+        jobs = [start_python(JOB, call_style, url=self.sandbox.url, flags=(), env=env) for call_style in call_styles]
         for job in jobs:
             assert read_next_line(job) == "begun\n"
-        # So long that most have begun to send: it takes longer to open a ledger in a database.
-        time.sleep(self.chance.uniform(0, 0.15 if self.database is None else 1))
+        # Waits until most jobs have begun to send. Opening a ledger in a database takes longer.
+        time.sleep(self.seeded_random.uniform(0, 0.15 if self.database is None else 1))
         if self.database is not None:
             self.fail(self.database, counts)
         for job in jobs:
             job.kill()
-            time.sleep(self.chance.uniform(0, 0.1))
-        for way, job in zip(ways, jobs, strict=True):
+            time.sleep(self.seeded_random.uniform(0, 0.1))
+        for call_style, job in zip(call_styles, jobs, strict=True):
             with job:
-                _, told = job.communicate(timeout=300)
-            assert told == "" and job.returncode in (0, 3, -signal.SIGKILL), told
+                _, stderr = job.communicate(timeout=300)
+            assert stderr == "" and job.returncode in (0, 3, -signal.SIGKILL), stderr
             counts[{0: "finished", 3: "stopped"}.get(job.returncode, "kills")] += 1
-            counts[way] += 1
+            counts[call_style] += 1
         counts["side by side"] += len(jobs) == 2
 
     def fail(self, database: Postgres, counts: Counter[str]) -> None:
-        """The database may fail under the jobs, for good half-way."""
-        if counts["kills"] * 2 >= min(KILLS, KILLS_OF_A_LEDGER) and not counts["failed over"]:
+        """Makes the database fail under the jobs, sometimes for good halfway."""
+        if counts["kills"] * 2 >= min(KILLS, KILLS_PER_LEDGER) and not counts["failed over"]:
             database.fail_over()
             counts["failed over"] += 1
-        elif self.chance.random() < 0.2:
+        elif self.seeded_random.random() < 0.2:
             database.stop()
-            time.sleep(self.chance.uniform(0, 0.5))
+            time.sleep(self.seeded_random.uniform(0, 0.5))
             database.start()
             counts["stopped and restarted"] += 1
         else:
             return
-        # A job waits for its database for a while, to record what it knows.
-        time.sleep(self.chance.uniform(0, 1))
+        # A job waits for its database for some time, to record its results.
+        time.sleep(self.seeded_random.uniform(0, 1))
 
     def expire(self) -> None:
-        """What a minute does to the leases of processes that were killed: nobody renews them."""
+        """Expires the leases of killed processes, as a minute without renewal does."""
         if self.database is not None:
             self.database.query("UPDATE dealkit.jobs SET lease_until = clock_timestamp()")
 
@@ -177,20 +183,20 @@ FAULTS: list[dict[str, Any]] = [
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL exists only on Unix")
 @pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
-def test_jobs_that_are_killed_lose_and_repeat_nothing(store: str, tmp_path: Path, chance: random.Random) -> None:
+def test_killed_jobs_lose_and_repeat_no_row(store: str, tmp_path: Path, seeded_random: random.Random) -> None:
     if store == "PostgreSQL" and must_skip():
         pytest.skip(f"needs {POSTGRES_PACKAGE}")
     total: Counter[str] = Counter()
     while total["kills"] < KILLS:
         assert total["ledgers"] < 20 + KILLS, "the jobs end before they are killed"
         with ExitStack() as stack:
-            ledger = Ledger(tmp_path, stack, chance, store == "PostgreSQL")
-            total += killed(ledger, min(KILLS - total["kills"], KILLS_OF_A_LEDGER))
+            ledger = LedgerUnderTest(tmp_path, stack, seeded_random, store == "PostgreSQL")
+            total += kill_repeatedly(ledger, min(KILLS - total["kills"], KILLS_PER_LEDGER))
             print(f"{store}: {dict(total)}", flush=True)
 
 
 def has_connections(sandbox: Sandbox) -> bool:
-    """Returns whether the sandbox still has connections, even of processes that have ended."""
+    """Returns whether the sandbox has open connections, including those of ended processes."""
     if sys.platform != "linux":
         time.sleep(0.5)
         return False
@@ -201,15 +207,15 @@ def has_connections(sandbox: Sandbox) -> bool:
     return any(int(row[1].rpartition(":")[2], 16) == port and row[3] in ("01", "08") for row in found)
 
 
-def killed(ledger: Ledger, kills: int) -> Counter[str]:
-    """Kills jobs this many times, then runs one to its end. Returns the counts."""
+def kill_repeatedly(ledger: LedgerUnderTest, kills: int) -> Counter[str]:
+    """Kills jobs this many times and then runs one to its end. Returns the counts."""
     for fault in FAULTS:
-        ledger.sandbox.fail_next(method="POST", times=None, seed=ledger.chance.randrange(1 << 32), **fault)
+        ledger.sandbox.fail_next(method="POST", times=None, seed=ledger.seeded_random.randrange(1 << 32), **fault)
     counts: Counter[str] = Counter(ledgers=1, rows=COUNT)
     while counts["kills"] < kills and not counts["finished"]:
         ledger.kill(counts)
         ledger.check()
-        if ledger.chance.random() < 0.5:
+        if ledger.seeded_random.random() < 0.5:
             ledger.expire()
     ledger.sandbox.clear_faults()
 
@@ -220,32 +226,30 @@ def killed(ledger: Ledger, kills: int) -> Counter[str]:
     outcomes = Counter(creation.outcome for creation in creations)
     others = {str(creation.error) for creation in creations if creation.outcome not in ("succeeded", "unknown")}
     assert not others, others
-    # Unresolved rows are looked up and resolved, and the next run sends those that have no agent.
-    wait_until(
-        lambda: not has_connections(ledger.sandbox)
-    )  # The service may still be handling requests of jobs that were killed.
+    # The user looks up the unresolved rows and resolves them. The next run sends the rows without an agent.
+    wait_until(lambda: not has_connections(ledger.sandbox))  # the service may still be handling requests of killed jobs
     agents = ledger.check()
-    doubtful = [creation for creation in creations if creation.outcome == "unknown"]
-    assert all(creation.from_ledger for creation in doubtful)
-    said = ledger.read()
-    assert len([key for key, (state, _) in said.items() if state == "sending"]) <= 16 * (
+    unresolved = [creation for creation in creations if creation.outcome == "unknown"]
+    assert all(creation.from_ledger for creation in unresolved)
+    ledger_rows = ledger.read()
+    assert len([key for key, (state, _) in ledger_rows.items() if state == "sending"]) <= 16 * (
         counts["kills"] + counts["stopped"]
     )
-    for key in (key for key, (state, _) in said.items() if state == "unknown"):
-        assert ledger.answers[key] != 429, "a row is unresolved of which the service has said that it did nothing"
-    found = {creation.key or "": agents.get(creation.key or "") for creation in doubtful}
-    resolve(ledger.name, found)
-    missing = [key for key, agent_id in found.items() if agent_id is None]
+    for key in (key for key, (state, _) in ledger_rows.items() if state == "unknown"):
+        assert ledger.last_statuses[key] != 429, "a row that the service rejected is unresolved"
+    resolutions = {creation.key or "": agents.get(creation.key or "") for creation in unresolved}
+    resolve(ledger.name, resolutions)
+    missing = [key for key, agent_id in resolutions.items() if agent_id is None]
     with Client(base_url=ledger.sandbox.url, service_key=ledger.sandbox.service_key) as client:
         resumed = [*client.agents.create_many(make_rows(COUNT), ledger=ledger.name, key="email")]
     assert [creation.key for creation in resumed if not creation.from_ledger] == missing
     assert all(creation.agent or creation.from_ledger for creation in resumed)
 
     agents = {agent.email: agent.id for agent in ledger.sandbox.agents}
-    assert len(agents) == len(ledger.sandbox.agents), "an agent is there twice"
+    assert len(agents) == len(ledger.sandbox.agents), "an agent exists twice"
     assert agents.keys() == {row_email(row) for row in make_rows(COUNT)}, "an agent is missing"
     for creation in (*creations, *resumed):
         if creation.outcome == "succeeded":
             assert creation.agent_id in (None, agents[creation.key or ""])
-    there = len(doubtful) - len(missing)
-    return counts + Counter({"created": outcomes["succeeded"], "unresolved": len(doubtful), "of which there": there})
+    there = len(unresolved) - len(missing)
+    return counts + Counter({"created": outcomes["succeeded"], "unresolved": len(unresolved), "of which there": there})

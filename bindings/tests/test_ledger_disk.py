@@ -1,4 +1,6 @@
-"""A ledger that is locked, moved, full or left by a process that died: nothing is lost, nothing is sent twice."""
+"""Ledgers that are locked, moved, on a full disk, or left by a dead process: no outcome is lost, and no row is sent
+twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from dealkit import (
 from dealkit.ledger import summary
 from dealkit.testing import Sandbox
 
-LOCKING_OUT = """
+LOCK_SCRIPT = """
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1])
 database.execute("BEGIN EXCLUSIVE")
@@ -38,9 +40,9 @@ sys.stdin.read()
 
 
 @contextmanager
-def locking(ledger: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that has a ledger locked until its input ends."""
-    command = [sys.executable, "-c", LOCKING_OUT, str(ledger)]
+def lock_in_other_process(ledger: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Starts a process that locks a ledger until its input ends."""
+    command = [sys.executable, "-c", LOCK_SCRIPT, str(ledger)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"locked\n"
         yield other
@@ -49,28 +51,28 @@ def locking(ledger: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def locked(sandbox: Sandbox, ledger: Path) -> Iterator[None]:
-    """While another process has the ledger locked."""
+    """Locks the ledger by another process during the block."""
     create_rows(make_client_without_retries(sandbox), rows=make_rows(2), ledger=ledger, key="email")
-    with locking(ledger):
+    with lock_in_other_process(ledger):
         yield
 
 
 @pytest.mark.usefixtures("locked")
-def test_ctrl_c_is_heard_while_a_ledger_is_locked(sandbox: Sandbox, ledger: Path) -> None:
+def test_ctrl_c_interrupts_a_wait_for_a_locked_ledger(sandbox: Sandbox, ledger: Path) -> None:
     client = make_client_without_retries(sandbox)
-    begins = threading.Event()
+    starting = threading.Event()
 
-    def when() -> None:
-        begins.wait(HANG_SECONDS)
-        time.sleep(0.3)  # It is most likely waiting by now.
+    def wait_until_waiting() -> None:
+        starting.wait(HANG_SECONDS)
+        time.sleep(0.3)  # by now, the call most likely waits for the lock
 
-    with press_ctrl_c_when(when):
-        begins.set()
-        begun = time.monotonic()
+    with press_ctrl_c_when(wait_until_waiting):
+        starting.set()
+        started = time.monotonic()
         next(client.agents.create_many(make_rows(3), ledger=ledger, key="email"))
-    # The wait would end by itself after half a minute.
-    assert time.monotonic() - begun < 25
-    # Nor does anything else wait for it.
+    # Without Ctrl-C, the wait would take half a minute.
+    assert time.monotonic() - started < 25
+    # Other calls do not wait for the ledger.
     assert client.deals.retrieve("d_1")
 
 
@@ -87,9 +89,9 @@ def test_cancelling_and_closing_keep_an_event_loop_running_while_a_ledger_is_loc
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        with locking(ledger):
+        with lock_in_other_process(ledger):
             ending = asyncio.ensure_future(many.aclose() if closes else many.cancel())
-            # Other calls go on: the loop and the client's own thread are free.
+            # Other calls continue: the event loop and the client's thread are free.
             assert await client.deals.retrieve("d_1")
             assert not ending.done()
         await asyncio.wait_for(ending, HANG_SECONDS)
@@ -120,14 +122,14 @@ def test_a_locked_ledger_does_not_stop_an_event_loop(sandbox: Sandbox, ledger: P
 
 
 def test_a_job_closes_its_ledger(sandbox: Sandbox, ledger: Path) -> None:
-    """When it ends, when it is dropped, and at the end of `with`."""
+    """A job closes its ledger when it ends, when it is dropped, and at the end of `with`."""
     client = make_client_without_retries(sandbox)
     for _ in range(20):
         assert len(create_rows(client, rows=make_rows(3), ledger=ledger)) == 3
         next(client.agents.create_many(make_rows(9), ledger=ledger, key=row_email))
         with client.agents.create_many(make_rows(9), ledger=ledger, key=row_email) as many:
             next(many)
-    # After a drop, which waits for nothing, the ledger's own thread closes it.
+    # A drop does not wait, so the ledger's thread closes it later.
     wait_until(lambda: {path.name for path in ledger.parent.iterdir()} <= {ledger.name, f"{ledger.name}-journal"})
 
 
@@ -175,14 +177,14 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_child_neither_writes_a_ledger_nor_unlocks_it(sandbox: Sandbox, ledger: Path) -> None:
+def test_a_forked_child_does_not_write_or_unlock_a_ledger(sandbox: Sandbox, ledger: Path) -> None:
     flags = ("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning")
     assert wait_for_success(start_python(FORKED, str(ledger), url=sandbox.url, flags=flags)) == ""
     assert len(agent_emails(sandbox)) == 40 == len({*agent_emails(sandbox)})
 
 
-# A file size limit, which affects a ledger as a full disk does, at a different position each time.
-FULL = """
+# Limits the file size, which has the effect of a full disk, at a different position each time.
+FULL_DISK_JOB = """
 import json, os, resource, sys
 from dealkit import Client, LedgerError
 folder = sys.argv[1]
@@ -233,18 +235,14 @@ assert stopped > 4, stopped
 """
 
 
-def test_nothing_is_sent_once_the_disk_is_full_and_what_was_in_flight_is_handed_over(
-    sandbox: Sandbox, tmp_path: Path
-) -> None:
+def test_a_full_disk_stops_sending_and_rows_in_flight_are_returned(sandbox: Sandbox, tmp_path: Path) -> None:
     pytest.importorskip("resource")
-    wait_for_success(start_python(FULL, str(tmp_path), url=sandbox.url))
+    wait_for_success(start_python(FULL_DISK_JOB, str(tmp_path), url=sandbox.url))
     found = agent_emails(sandbox)
     assert len(found) == len({*found}) == 7 * 200
 
 
-def test_where_errors_are_raised_a_ledger_that_lacks_something_is_one_at_the_end(
-    sandbox: Sandbox, ledger: Path
-) -> None:
+def test_an_incomplete_ledger_is_raised_at_the_end(sandbox: Sandbox, ledger: Path) -> None:
     client = make_client_without_retries(sandbox)
     sandbox.fail_next(hold=True)
     many = client.agents.create_many(make_rows(1), ledger=ledger, key=row_email)
@@ -274,7 +272,7 @@ for _ in Client().agents.create_many(rows, ledger=sys.argv[1], key=lambda row: r
 
 
 def can_trace() -> bool:
-    """Whether strace is installed and permitted."""
+    """Returns whether strace is installed and permitted."""
     program = shutil.which("strace")
     return (
         program is not None and subprocess.run([program, "-o", os.devnull, "true"], capture_output=True).returncode == 0
@@ -283,32 +281,33 @@ def can_trace() -> bool:
 
 @pytest.mark.skipif(not can_trace(), reason="needs strace")
 @pytest.mark.parametrize("concurrency", [1, 10])
-def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, ledger: Path, concurrency: int) -> None:
-    seen = ledger.with_suffix(".strace")
-    shown = ["-f", "-o", str(seen), "-s", "30", "-e", "trace=fdatasync,fsync,write,writev,sendto"]
-    # A disk slow enough for other rows to wait.
-    shown += ["-e", f"inject=fsync,fdatasync:delay_enter={2000 if concurrency == 1 else 20_000}"]
+def test_every_claim_and_outcome_is_synced_to_disk(sandbox: Sandbox, ledger: Path, concurrency: int) -> None:
+    trace = ledger.with_suffix(".strace")
+    options = ["-f", "-o", str(trace), "-s", "30", "-e", "trace=fdatasync,fsync,write,writev,sendto"]
+    # Slows down the disk, so that other rows wait.
+    options += ["-e", f"inject=fsync,fdatasync:delay_enter={2000 if concurrency == 1 else 20_000}"]
     subprocess.run(
-        ["strace", *shown, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
+        ["strace", *options, sys.executable, "-c", JOB, str(ledger), str(concurrency)],
         env={**os.environ, "DEALKIT_BASE_URL": sandbox.url, "DEALKIT_SERVICE_KEY": sandbox.service_key},
         check=True,
         timeout=HANG_SECONDS,
     )
     syncs = [0]
-    for line in seen.read_text().splitlines():
+    for line in trace.read_text().splitlines():
         if "sync" in line and line.endswith(("= 0", "= 0 (DELAYED)")):
             syncs[-1] += 1
         if "POST /v1/agents" in line:
             syncs.append(0)
     assert len(syncs) == 31
     if concurrency == 1:
-        # A transaction syncs its journal, the database, and the journal's end. That of a claim may have the last outcome.
+        # A transaction syncs its journal, the database, and the journal's end. A claim's transaction may include the
+        # last outcome.
         assert min(syncs) >= 3, syncs
     else:
-        assert sum(syncs) < 30 * 3  # Rows that wait share a transaction.
+        assert sum(syncs) < 30 * 3  # waiting rows share a transaction
 
 
-def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path) -> None:
+def test_keys_are_not_in_messages_or_in_the_ledger_file(sandbox: Sandbox, ledger: Path) -> None:
     client = make_client_without_retries(sandbox)
     sandbox.fail_next(process_then_reset=True)
     for _ in range(2):
@@ -326,8 +325,8 @@ def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path)
     assert ledger.stat().st_mode & 0o777 == 0o600
 
 
-def test_another_copy_of_sqlite_in_the_process_creates_nobody_twice(sandbox: Sandbox, tmp_path: Path) -> None:
-    """It does not see the locks of the job, and undoes transactions. The job notices, and sends nothing more."""
+def test_another_copy_of_sqlite_creates_no_agent_twice(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The other copy of SQLite ignores the job's locks and undoes transactions. The job notices and stops sending."""
     for run in range(3):
         ledger = tmp_path / f"{run}.ledger"
         client = make_client_without_retries(sandbox)

@@ -1,4 +1,4 @@
-"""What a ledger records of rows, looked up without a job."""
+"""Looks up rows in a ledger without a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create(sandbox: Sandbox, ledger: Path, *emails: str) -> None:
             pass
 
 
-def test_what_is_returned_for_each_key(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+def test_look_up_returns_a_row_for_each_key(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     ledger = tmp_path / "agents.ledger"
     emails = ["a@example.com", "b@example.com", "c@example.com"]
     assert look_up(ledger, emails) == [None] * 3 and not ledger.exists()
@@ -41,7 +41,7 @@ def test_what_is_returned_for_each_key(tmp_path: Path, dealkit_sandbox: Sandbox)
     assert look_up(ledger, reversed(emails)) == found[::-1]
 
 
-def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+def test_look_up_rejects_invalid_arguments(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
     ledger = tmp_path / "agents.ledger"
     create(dealkit_sandbox, ledger, CANARY)
     with pytest.raises(
@@ -71,7 +71,7 @@ def test_what_cannot_be_looked_up(tmp_path: Path, dealkit_sandbox: Sandbox) -> N
 
 
 def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    # Its type does not say so, but bytes are paths, too.
+    # Bytes are also valid paths, although the declared type excludes them.
     folder: Any = os.fsencode(tmp_path) + b"/caf\xe9"
     try:
         os.mkdir(folder)
@@ -92,14 +92,14 @@ def test_paths_may_be_bytes_and_need_not_be_text(tmp_path: Path, dealkit_sandbox
         for expected in ("created", "already_created"):
             (row,) = client.agents.create_many(rows, ledger=name, key="email")
             assert row.result == expected
-    # It is a URL all the same, and not the name of a file.
+    # These bytes are a URL, not the name of a file.
     url: Any = b"postgresql://db.example.com/\xff"
     assert ledger.path(url) is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")
-def test_a_ledger_that_may_not_be_read_is_found_in_its_folder(dealkit_sandbox: Sandbox) -> None:
-    """It may be a colleague's, and have the same rows."""
+def test_in_folder_includes_unreadable_ledgers(dealkit_sandbox: Sandbox) -> None:
+    """The unreadable ledger may be a colleague's with the same rows."""
     code = "import os, sys; from dealkit import ledger\nif os.geteuid() == 0: os.seteuid(65534)\nprint(*ledger.in_folder(sys.argv[1]))"
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,5 +1,4 @@
-"""Ledgers in PostgreSQL, by a server of the tests' own. The rules are tested in Rust; here is what Python and the command
-add: names, errors, and no password in any text."""
+"""Ledgers in PostgreSQL: names, errors, and no password in messages. The rules themselves are tested in Rust."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from conftest import make_rows, row_email
 from postgres import POSTGRES_PACKAGE, Postgres, must_skip, required_programs
 
 from dealkit import Client, LedgerError, ledger
-from dealkit._cli.screen import command_line, masked
+from dealkit._cli.terminal import format_command, ledger_display_name
 from dealkit.testing import Sandbox
 
 pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {POSTGRES_PACKAGE}")
@@ -22,15 +21,15 @@ pytestmark = pytest.mark.skipif(must_skip(), reason=f"needs {POSTGRES_PACKAGE}")
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
-    """The URL of a database."""
+    """The URL of a temporary database."""
     with Postgres(required_programs(), "sesame") as server:
         yield server.url
 
 
-def told(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
+def run_and_read_output(*arguments: str | Path, sandbox: Sandbox, **env: str) -> str:
     done = run_command(*arguments, url=sandbox.url, key=sandbox.service_key, env=env)
-    assert "sesame" not in done.shown + done.told
-    return done.shown + done.told
+    assert "sesame" not in done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) -> None:
@@ -43,7 +42,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
     assert len(sandbox.agents) == 25
     summary = ledger.summary(name)
     assert (summary.service, summary.key_name, summary.succeeded, summary.in_flight) == (sandbox.url, "email", 25, 0)
-    # Other keys, and another service, are more likely a mistake than meant.
+    # Other keys, or another service, are most likely a mistake.
     for service, key, reason in [
         (sandbox.url, "last_name", "other_keys"),
         ("http://127.0.0.1:9", "email", "other_service"),
@@ -53,37 +52,37 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
             next(other.agents.create_many(make_rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
         assert ("with dealkit.ledger.set_base_url." in str(caught.value)) is (reason == "other_service")
-        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
-        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
+        frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
+        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in frames])
 
 
-def test_what_is_wrong_is_said_without_the_password(database: str, nowhere: str) -> None:
+def test_database_errors_do_not_contain_the_password(database: str, refusing_address: str) -> None:
     for name, reason in [
-        (f"postgresql://guest:sesame@{nowhere}/none", "unreachable"),
+        (f"postgresql://guest:sesame@{refusing_address}/none", "unreachable"),
         ("postgresql://guest:sesame@127.0.0.1:1/none?sesame=1", "not_a_ledger"),
         (f"{database}?schema=nothing", "io"),
     ]:
         with pytest.raises(LedgerError) as caught:
             ledger.summary(name)
-        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
+        frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert caught.value.reason == reason
-        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in shown])
+        assert "sesame" not in str(caught.value) + repr([frame.locals for frame in frames])
 
 
-def test_the_command_has_its_ledger_in_a_database(sandbox: Sandbox, database: str, tmp_path: Path) -> None:
+def test_the_command_uses_a_ledger_in_a_database(sandbox: Sandbox, database: str, tmp_path: Path) -> None:
     table, name = tmp_path / "a.csv", f"{database}?schema=imported"
     lines = (f"{row_email(row)},Ada,Lovelace" for row in make_rows(3))
     table.write_text("\n".join(["email,first_name,last_name", *lines]))
-    told("agents", "import", table, "--yes", "--ledger", name, sandbox=sandbox)
-    said = told("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
-    assert "already has 3 of them" in said
+    run_and_read_output("agents", "import", table, "--yes", "--ledger", name, sandbox=sandbox)
+    output = run_and_read_output("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
+    assert "already has 3 of them" in output
     assert len(sandbox.agents) == 3
-    assert re.search(r"created +3", told("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
-    assert told("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
+    assert re.search(r"created +3", run_and_read_output("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
+    assert run_and_read_output("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
 
 
-def test_a_command_is_shown_without_the_user_and_the_password() -> None:
-    for given, shown in [
+def test_printed_commands_do_not_contain_user_and_password() -> None:
+    for url, frames in [
         ("postgresql://ada:sesame@db/x?password=sesame", "postgresql://db:5432/x"),
         ("postgresql://ada:ses@me@db/x", "postgresql://…"),
         ("postgresql+psycopg2://ada:sesame@db/x", "postgresql://…"),
@@ -91,10 +90,10 @@ def test_a_command_is_shown_without_the_user_and_the_password() -> None:
         ("host=db user=ada password=sesame", "postgresql://…"),
         ("agents.ledger", "agents.ledger"),
     ]:
-        assert masked(given) == shown
-        for option in (["--ledger", given], [f"--ledger={given}"]):
-            line = command_line(["agents", "import", "user=email", *option])
+        assert ledger_display_name(url) == frames
+        for option in (["--ledger", url], [f"--ledger={url}"]):
+            line = format_command(["agents", "import", "user=email", *option])
             assert "user=email" in line and "sesame" not in line and "ada" not in line
         with pytest.raises(LedgerError) as raised:
-            ledger.summary(given)
+            ledger.summary(url)
         assert "sesame" not in str(raised.value) and "ada" not in str(raised.value)

@@ -1,4 +1,6 @@
-"""``create_many`` with a ledger: its results, errors, keys and arguments. Rules of ledgers are tested in `sdk/tests/wire/ledger`."""
+"""``create_many`` with a ledger: results, errors, keys and arguments. The rules of ledgers are tested in
+`sdk/tests/wire/ledger`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], 
     client = make_client_without_retries(sandbox)
     sandbox.fail_next(process_then_reset=True)
     sandbox.fail_next(status=422)
-    begun = datetime.now(UTC).replace(microsecond=0)
+    started = datetime.now(UTC).replace(microsecond=0)
     first = run(client, rows=make_rows(3), ledger=ledger, concurrency=1)
     ended = datetime.now(UTC)
     assert [creation.key for creation in first] == [row_email(row) for row in make_rows(3)]
@@ -41,13 +43,13 @@ def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], 
     assert isinstance(rejected.error, AlreadyAttemptedError) and rejected.error.status_code == 422
     assert rejected.error.index == rejected.index == 1 and rejected.error.request_id
     assert (created.agent, created.agent_id, created.error) == (None, first[2].agent_id, None)
-    assert begun <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
+    assert started <= created.sent_at <= ended and pickle.loads(pickle.dumps(created)) == created
 
     third = run(client, rows=make_rows(3), ledger=ledger, resend_unknown=True)
     assert list_outcomes(third)[0] == ("succeeded", False) and len(sandbox.requests) == 4
 
 
-def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger: Path) -> None:
+def test_recorded_rejections_are_raised_and_created_rows_returned(sandbox: Sandbox, ledger: Path) -> None:
     client = make_client_without_retries(sandbox)
     sandbox.fail_next(status=422, after=1)
     many = client.agents.create_many(make_rows(3), ledger=ledger, key=row_email, concurrency=1)
@@ -63,7 +65,7 @@ def test_errors_are_raised_and_what_was_created_is_none(sandbox: Sandbox, ledger
     many.close()
 
 
-def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
+def test_a_row_without_a_valid_key_fails_alone(sandbox: Sandbox, ledger: Path) -> None:
     client = make_client_without_retries(sandbox)
     keys: list[Any] = ["a", KeyError("CANARY"), 7, "", "\ud800", None, "b"]
 
@@ -83,14 +85,14 @@ def test_rows_whose_key_cannot_be_told_are_refused_alone(sandbox: Sandbox, ledge
     assert "key is missing or empty" in texts[3]
     assert "UnicodeEncodeError" in texts[4]
     assert all(isinstance(creations[index].error, ConfigError) for index in range(1, 5))
-    # Errors in the row itself come first.
+    # A row's own error takes precedence over errors of the ledger.
     assert isinstance(creations[5].error, ValidationError)
     (_, twice) = create_rows(client, rows=[make_row(7), make_row(7)], ledger=ledger)
     assert isinstance(twice.error, DuplicateKeyError)
     assert (twice.error.outcome, twice.error.index, twice.error.first_index) == ("not_sent", 1, 0)
 
 
-def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path) -> None:
+def test_invalid_ledger_options_are_rejected(sandbox: Sandbox, ledger: Path) -> None:
     create_many: Any = make_client_without_retries(sandbox).agents.create_many
     cases: list[tuple[dict[str, Any], str]] = [
         ({"ledger": ledger}, "with key="),
@@ -117,7 +119,7 @@ def test_what_belongs_together_is_given_together(sandbox: Sandbox, ledger: Path)
     assert not ledger.exists()
 
 
-def test_a_row_without_the_field_that_is_its_key_is_refused_alone(sandbox: Sandbox, ledger: Path) -> None:
+def test_a_row_without_its_key_field_fails_alone(sandbox: Sandbox, ledger: Path) -> None:
     given: list[Any] = make_rows(5)
     given[0]["profile"] = {"external_id": "crm-0"}
     given[1]["profile"] = {"external_id": 7}

@@ -1,4 +1,6 @@
-"""Rows with an unknown outcome: resolved by hand, or by the function `resolve`. The rules are tested in `sdk/tests/wire/ledger`."""
+"""Rows with an unknown outcome, resolved by hand or by the function `resolve`. The rules are tested in
+`sdk/tests/wire/ledger`.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from dealkit.ledger import UnresolvedRow, resolve, summary
 from dealkit.testing import Sandbox
 
 
-class Text(str):
-    """A str of another class."""
+class StrSubclass(str):
+    """A subclass of str."""
 
 
 def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
@@ -55,24 +57,24 @@ def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sand
     wrong = 5
     with pytest.raises(TypeError, match="path must be the path of a file, not int"):
         resolve(wrong, {})
-    found: dict[str, str | None] = {Text("row0@example.com"): Text("a_1")}
+    found: dict[str, str | None] = {StrSubclass("row0@example.com"): StrSubclass("a_1")}
     assert resolve(str(ledger), found, dry_run=True) == resolve(str(ledger), found) == 1
     assert summary(ledger).resolved_with_agent == 1 and b"@example" not in ledger.read_bytes()
 
 
-def unresolved(sandbox: Sandbox, ledger: Path, count: int) -> None:
-    """Leaves that many unresolved rows."""
+def leave_unresolved(sandbox: Sandbox, ledger: Path, count: int) -> None:
+    """Leaves this many unresolved rows in the ledger."""
     sandbox.fail_next(status=503, times=count)
     creations = create_rows(make_client_without_retries(sandbox), rows=make_rows(count), ledger=ledger, key="email")
     assert list_outcomes(creations) == [("unknown", False)] * count
-    doubts = summary(ledger).unresolved
+    unresolved_rows = summary(ledger).unresolved
     assert {(503, request.request_id) for request in sandbox.requests} == {
-        (row.status_code, row.request_id) for row in doubts
+        (row.status_code, row.request_id) for row in unresolved_rows
     }
     sandbox.clear_requests()
 
 
-SAID: dict[str, Any] = {
+ANSWERS: dict[str, Any] = {
     "row0@example.com": "found_0",
     "row1@example.com": False,
     "row2@example.com": None,
@@ -82,27 +84,34 @@ SAID: dict[str, Any] = {
 }
 
 
-def look(doubt: UnresolvedRow) -> Any:
-    assert doubt.row == make_row(int(doubt.key[3])) and doubt.status_code == 503 and doubt.request_id
-    assert abs((datetime.now(UTC) - doubt.sent_at).total_seconds()) < HANG_SECONDS and "@" not in repr(doubt)
-    said = SAID[doubt.key]
-    if isinstance(said, Exception):
-        raise said
-    return said
+def look_up_answer(unresolved_row: UnresolvedRow) -> Any:
+    assert (
+        unresolved_row.row == make_row(int(unresolved_row.key[3]))
+        and unresolved_row.status_code == 503
+        and unresolved_row.request_id
+    )
+    assert abs((datetime.now(UTC) - unresolved_row.sent_at).total_seconds()) < HANG_SECONDS and "@" not in repr(
+        unresolved_row
+    )
+    answer = ANSWERS[unresolved_row.key]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
-async def look_meanwhile(doubt: UnresolvedRow) -> Any:
+async def look_up_answer_async(unresolved_row: UnresolvedRow) -> Any:
     await asyncio.sleep(0)
-    return look(doubt)
+    return look_up_answer(unresolved_row)
 
 
 @pytest.mark.parametrize(
-    ("run", "resolve"), [(create_rows, look), (create_rows_async, look), (create_rows_async, look_meanwhile)]
+    ("run", "resolve"),
+    [(create_rows, look_up_answer), (create_rows_async, look_up_answer), (create_rows_async, look_up_answer_async)],
 )
 def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
     run: Callable[..., list[Any]], resolve: Any, sandbox: Sandbox, ledger: Path
 ) -> None:
-    unresolved(sandbox, ledger, 6)
+    leave_unresolved(sandbox, ledger, 6)
     creations = run(
         make_client_without_retries(sandbox),
         rows=make_rows(7),
@@ -124,24 +133,26 @@ def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
     assert len(sandbox.requests) == 2 and len(summary(ledger).unresolved) == 4
 
 
-def test_a_coroutine_is_not_awaited_where_nobody_awaits(sandbox: Sandbox, ledger: Path) -> None:
-    unresolved(sandbox, ledger, 1)
+def test_a_coroutine_as_resolve_is_an_error_with_a_sync_client(sandbox: Sandbox, ledger: Path) -> None:
+    leave_unresolved(sandbox, ledger, 1)
     (creation,) = create_rows(
-        make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger, key="email", resolve=look_meanwhile
+        make_client_without_retries(sandbox),
+        rows=make_rows(1),
+        ledger=ledger,
+        key="email",
+        resolve=look_up_answer_async,
     )
     assert "not coroutine" in str(creation.error.__cause__)
 
 
-def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_none(
-    sandbox: Sandbox, ledger: Path
-) -> None:
-    unresolved(sandbox, ledger, 3)
+def test_resolve_runs_concurrently_and_cancelling_it_resolves_nothing(sandbox: Sandbox, ledger: Path) -> None:
+    leave_unresolved(sandbox, ledger, 3)
 
     async def job() -> None:
         asked: list[str] = []
 
-        async def resolve(doubt: UnresolvedRow) -> None:
-            asked.append(doubt.key)
+        async def resolve(unresolved_row: UnresolvedRow) -> None:
+            asked.append(unresolved_row.key)
             await asyncio.sleep(3600)
 
         many = make_client(sandbox, AsyncClient).agents.create_many(
@@ -149,7 +160,7 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
         )
         await time_out_when(anext(many), lambda: wait_until(lambda: len(asked) == 3))
         other = create_rows(
-            make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger, key="email", resolve=look
+            make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger, key="email", resolve=look_up_answer
         )
         assert list_outcomes(other) == [("unknown", True)] and other[0].error.in_flight
         assert list_outcomes(await many.cancel()) == [("unknown", False)] * 3
@@ -158,34 +169,34 @@ def test_several_rows_are_asked_about_at_a_time_and_a_cancelled_task_answers_non
     assert len(summary(ledger).unresolved) == 3 and not sandbox.requests
 
 
-def test_a_function_that_hangs_keeps_no_other_thread_waiting(sandbox: Sandbox, ledger: Path) -> None:
-    unresolved(sandbox, ledger, 2)
-    asked, goes_on = threading.Event(), threading.Event()
+def test_a_hanging_resolve_function_does_not_block_cancel(sandbox: Sandbox, ledger: Path) -> None:
+    leave_unresolved(sandbox, ledger, 2)
+    asked, may_return = threading.Event(), threading.Event()
 
-    def resolve(doubt: UnresolvedRow) -> None:
+    def resolve(unresolved_row: UnresolvedRow) -> None:
         asked.set()
-        assert goes_on.wait(HANG_SECONDS)
+        assert may_return.wait(HANG_SECONDS)
 
     many = make_client_without_retries(sandbox).agents.create_many(
         make_rows(2), ledger=ledger, key="email", on_error="return", resolve=resolve, concurrency=1
     )
-    left: list[Any] = []
-    asking = threading.Thread(target=lambda: left.extend(many))
-    asking.start()
+    remaining: list[Any] = []
+    job_thread = threading.Thread(target=lambda: remaining.extend(many))
+    job_thread.start()
     assert asked.wait(HANG_SECONDS)
-    # It returns although the function does not.
+    # `cancel` returns although the function does not.
     assert [creation.outcome for creation in many.cancel()] == ["unknown"] * 2
     many.close()
-    goes_on.set()
-    asking.join(HANG_SECONDS)
-    assert not asking.is_alive() and left == []
+    may_return.set()
+    job_thread.join(HANG_SECONDS)
+    assert not job_thread.is_alive() and remaining == []
 
 
-def test_whoever_is_interrupted_while_being_asked_is_asked_again(sandbox: Sandbox, ledger: Path) -> None:
-    unresolved(sandbox, ledger, 1)
+def test_an_interrupted_resolve_is_called_again(sandbox: Sandbox, ledger: Path) -> None:
+    leave_unresolved(sandbox, ledger, 1)
     answers: list[Any] = [KeyboardInterrupt(), "found_0"]
 
-    def resolve(doubt: UnresolvedRow) -> Any:
+    def resolve(unresolved_row: UnresolvedRow) -> Any:
         answer = answers.pop(0)
         if isinstance(answer, str):
             return answer

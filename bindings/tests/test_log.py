@@ -195,9 +195,9 @@ def test_a_record_is_logged_in_the_context_of_the_call(dealkit_sandbox: Sandbox)
     assert {(name[0], method) for name, method in seen} == {("c", "POST"), ("r", "GET")}
 
 
-def test_no_attribute_replaces_one_of_the_record(nowhere: str) -> None:
+def test_no_attribute_replaces_one_of_the_record(refusing_address: str) -> None:
     own = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
-    client: Any = Client(base_url=f"http://{nowhere}", service_key="k", max_retries=1)
+    client: Any = Client(base_url=f"http://{refusing_address}", service_key="k", max_retries=1)
     trace: Any = _native.start_trace([])
     client._session.client.send(_native.retrieve_deal("d_1"), options=None, raw=False, trace=trace)
     events: list[Any] = []

@@ -28,7 +28,7 @@ from dealkit import (
     Side,
 )
 
-# The same module, for arguments that a type checker would reject.
+# The module without types, for arguments that a type checker would reject.
 untyped: Any = dealkit
 
 MODELS = [value for name in dealkit.__all__ if hasattr(value := getattr(dealkit, name), "__dealkit_fields__")]
@@ -51,7 +51,7 @@ def deal() -> Deal:
     return Deal.from_json(DOCUMENT)
 
 
-def test_unknown_members_are_reachable_and_come_back(deal: Deal) -> None:
+def test_undocumented_fields_are_accessible_and_serialized(deal: Deal) -> None:
     assert deal.extra == {"surprise": {"rate": Decimal("1.10"), "n": 7, "list": [None, True, "x"]}}
     assert str(deal.extra["surprise"]["rate"]) == "1.10"
     with pytest.raises(TypeError):
@@ -63,7 +63,7 @@ def test_unknown_members_are_reachable_and_come_back(deal: Deal) -> None:
     assert '"created_at":"2024-01-31T09:30:00.123456789Z"' in text
 
 
-def test_unknown_members_may_be_anything() -> None:
+def test_undocumented_fields_may_hold_any_json() -> None:
     digits = "9" * 5000
     deep = "[" * 500 + "]" * 500
     deal = Deal.from_json(
@@ -76,9 +76,9 @@ def test_unknown_members_may_be_anything() -> None:
 
 
 def test_equality_and_hash(deal: Deal) -> None:
-    again = Deal.from_json(DOCUMENT)
-    assert deal == again and hash(deal) == hash(again) and deal is not again
-    assert len({deal, again}) == 1
+    copy_of_deal = Deal.from_json(DOCUMENT)
+    assert deal == copy_of_deal and hash(deal) == hash(copy_of_deal) and deal is not copy_of_deal
+    assert len({deal, copy_of_deal}) == 1
     other = Deal.from_json(DOCUMENT.replace("10.10", "10.11"))
     assert deal != other
     assert deal == Deal.from_json(DOCUMENT.replace("10.10", "10.1"))
@@ -89,18 +89,18 @@ def test_equality_and_hash(deal: Deal) -> None:
     assert deal.to_json() != finer.to_json()
     assert deal != "d_1" and deal != Side()
     with pytest.raises(TypeError):
-        _ = deal < again  # type: ignore[operator]
+        _ = deal < copy_of_deal  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickles_and_copies(deal: Deal, protocol: int) -> None:
-    again = pickle.loads(pickle.dumps(deal, protocol))
-    assert again == deal and again.to_json() == deal.to_json()
+    copy_of_deal = pickle.loads(pickle.dumps(deal, protocol))
+    assert copy_of_deal == deal and copy_of_deal.to_json() == deal.to_json()
     assert copy.copy(deal) is deal and copy.deepcopy(deal) is deal
     assert copy.deepcopy([deal]) == [deal]
 
 
-def test_match(deal: Deal) -> None:
+def test_models_work_in_match_statements(deal: Deal) -> None:
     match deal:
         case Deal(id="d_1", status="CLOSED", application=Application(offers=(Offer(id=found), *_))):
             assert found == "o_1"
@@ -122,22 +122,24 @@ def test_replace(deal: Deal) -> None:
         deal.replace(staus="OPEN")
     with pytest.raises(DecodeError, match="at id: a required field is missing"):
         deal.replace(id=None)
-    replace = getattr(copy, "replace", None)  # Python 3.13.
+    replace = getattr(copy, "replace", None)  # Python 3.13
     if replace is not None:
         assert replace(deal, status="OPEN").status == "OPEN"
 
 
-def test_a_model_of_its_dict(deal: Deal) -> None:
-    again = Deal(**deal.to_dict())
-    assert again == deal and again.to_dict() == deal.to_dict()
-    assert str(again.sides[0].side_percentage) == "15.0" and str(again.extra["surprise"]["rate"]) == "1.10"
+def test_to_dict_rebuilds_the_model(deal: Deal) -> None:
+    copy_of_deal = Deal(**deal.to_dict())
+    assert copy_of_deal == deal and copy_of_deal.to_dict() == deal.to_dict()
+    assert (
+        str(copy_of_deal.sides[0].side_percentage) == "15.0" and str(copy_of_deal.extra["surprise"]["rate"]) == "1.10"
+    )
     quotes: Any = [Quote(id="q"), {"id": "r"}]
     assert Deal(id="d", quotes=quotes) == Deal(id="d", quotes=[Quote(id="q"), Quote(id="r")])
-    agent = agent_with('{"a": [1.10, {"b": null}]}')
+    agent = make_agent('{"a": [1.10, {"b": null}]}')
     assert Agent(**agent.to_dict()) == agent
 
 
-def test_a_documented_field_in_extra_goes_where_it_belongs() -> None:
+def test_a_documented_field_in_extra_becomes_its_attribute() -> None:
     sides = [{"side_percentage": Decimal("10.10")}]
     given = {"status": "CLOSED", "expiry_date": "2030-01-31", "sides": sides, "badge": 5}
     expected = Deal(
@@ -154,32 +156,32 @@ def test_a_documented_field_in_extra_goes_where_it_belongs() -> None:
     assert raised.value.path == "status"
 
 
-def test_a_field_is_found_by_its_name_documented_or_not() -> None:
+def test_get_finds_documented_and_undocumented_fields() -> None:
     deal = Deal.from_json(DOCUMENT)
     for name, value in json.loads(deal.to_json(), parse_float=Decimal).items():
         assert deal.get(name) == value, name
     assert deal.get("nothing") is Deal(id="d").get("status") is Deal(id="d", extra={"badge": None}).get("badge") is None
 
 
-def pickled_by_another_version(json: str) -> bytes:
-    """A pickle as every version writes it: the class by its public name, and the JSON."""
+def pickle_of_other_version(json: str) -> bytes:
+    """Returns the pickle that every version writes: the class by its public name, and the JSON."""
     return f"cbuiltins\ngetattr\n(cdealkit\nDeal\nVfrom_json\ntR(V{json}\ntR.".encode("ascii")
 
 
-def test_pickles_of_other_versions_are_read_or_refused(deal: Deal) -> None:
-    # Of a version that knew fewer fields or more: the JSON is the same.
-    other = pickle.loads(pickled_by_another_version('{"id": "d_1", "status": "CLOSED", "badge": "gold"}'))
+def test_pickles_of_other_versions_are_read_or_rejected(deal: Deal) -> None:
+    # A version with fewer or more documented fields writes the same JSON.
+    other = pickle.loads(pickle_of_other_version('{"id": "d_1", "status": "CLOSED", "badge": "gold"}'))
     assert other == Deal(id="d_1", status="CLOSED", extra={"badge": "gold"})
     with pytest.raises(DecodeError) as raised:
-        pickle.loads(pickled_by_another_version('{"id": "d_1", "status": {"code": 7}}'))
+        pickle.loads(pickle_of_other_version('{"id": "d_1", "status": {"code": 7}}'))
     assert raised.value.path == "status"
-    # This version writes them so as well.
+    # This version writes the same format.
     named = {argument for _, argument, _ in pickletools.genops(pickle.dumps(deal, 0)) if isinstance(argument, str)}
     assert {"dealkit Deal", "from_json", deal.to_json()} <= named
 
 
 @pytest.mark.parametrize("role", ["AGENT", "TEAM_LEAD"])
-def test_a_role_is_compared_by_its_text_documented_or_not(role: str) -> None:
+def test_roles_compare_by_their_strings(role: str) -> None:
     match RoleAssignment.from_json(json.dumps({"role": role})):
         case RoleAssignment(role="AGENT" | "TEAM_LEAD" as found):
             assert (found, f"{found}", {found}) == (role, role, {role})
@@ -196,12 +198,12 @@ def test_a_role_is_compared_by_its_text_documented_or_not(role: str) -> None:
         ({"id": "d", "quotes": 5}, TypeError, r"Deal\.quotes must be an iterable of Quote, not int"),
     ],
 )
-def test_what_is_no_deal(given: Any, error: type[Exception], text: str) -> None:
+def test_invalid_deals_are_rejected(given: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         Deal(**given)
 
 
-def test_json_over_several_lines(deal: Deal) -> None:
+def test_to_json_with_indent(deal: Deal) -> None:
     for indent in (0, 2, 4):
         assert Deal.from_json(deal.to_json(indent=indent)) == deal
         plain = Deal.from_json(r'{"id": "a \\\" {[:,]} \\\\", "x": [ [ ] , { } , "\u0000 :", true ], "y": {"z": -1.5}}')
@@ -229,7 +231,7 @@ def test_fields() -> None:
         dealkit.fields(5)
 
 
-def test_can_be_made_in_a_test() -> None:
+def test_models_can_be_constructed() -> None:
     deal = Deal(
         id="d_1",
         status="CLOSED",
@@ -269,7 +271,7 @@ def test_repr_shows_nothing_personal(deal: Deal) -> None:
         assert shown in repr(deal)
 
 
-def test_repr_shows_what_there_is() -> None:
+def test_repr_shows_attributes_that_have_a_value() -> None:
     offer = Offer(id="o_1", percent_of_commission=Decimal("10.10"), created_at=datetime(2024, 1, 31, tzinfo=UTC))
     assert repr(offer) == (
         "Offer(id='o_1', percent_of_commission=Decimal('10.10'), "
@@ -286,28 +288,28 @@ def test_repr_shows_what_there_is() -> None:
     )
 
 
-CHANGED = """{
+UNREADABLE_DOCUMENT = """{
     "id": "d_1", "expiry_date": "CANARY", "quotes": [{"created_at": "CANARY"}, {}], "metadata": {"a": ["CANARY"]},
     "sides": "CANARY", "badge": "CANARY", "application": {"requested_amount": "CANARY", "offers": ["CANARY"]}
 }"""
 
 
-def test_what_could_not_be_read_is_kept_and_not_shown() -> None:
-    deal = Deal.from_json(CHANGED, on_unreadable="skip")
+def test_unreadable_fields_are_serialized_and_hidden_in_repr() -> None:
+    deal = Deal.from_json(UNREADABLE_DOCUMENT, on_unreadable="skip")
     pointers = ["/expiry_date", "/application/requested_amount", "/application/offers", "/quotes/0/created_at"]
     assert [field.pointer for field in deal.unreadable] == [*pointers, "/sides", "/metadata"]
     assert [field.pointer for field in deal.quotes[0].unreadable] == ["/created_at"] and not deal.quotes[1].unreadable
     assert (deal.expiry_date, deal.sides, dict(deal.metadata)) == (None, (), {})
     assert deal.get("sides") == deal.extra["sides"] == "CANARY" and deal.get("metadata") == {"a": ["CANARY"]}
-    assert json.loads(deal.to_json()) == json.loads(CHANGED) | {"contacts": []}
+    assert json.loads(deal.to_json()) == json.loads(UNREADABLE_DOCUMENT) | {"contacts": []}
     shown = repr(deal)
     assert "extra=<1 hidden>, unreadable=['expiry_date', 'sides', 'metadata'])" in shown
     assert "CANARY" not in shown + repr(deal.unreadable)
-    assert deal != Deal.from_json(CHANGED.replace('"sides": "CANARY"', '"sides": 1'), on_unreadable="skip")
+    assert deal != Deal.from_json(UNREADABLE_DOCUMENT.replace('"sides": "CANARY"', '"sides": 1'), on_unreadable="skip")
 
 
-def test_what_could_not_be_read_can_be_replaced() -> None:
-    deal = Deal.from_json(CHANGED, on_unreadable="skip")
+def test_unreadable_fields_can_be_replaced() -> None:
+    deal = Deal.from_json(UNREADABLE_DOCUMENT, on_unreadable="skip")
     mended = deal.replace(expiry_date=date(2030, 1, 31), sides=[Side()], status="OPEN")
     assert {"/expiry_date", "/sides"}.isdisjoint(field.pointer for field in mended.unreadable)
     assert len(mended.unreadable) == len(deal.unreadable) - 2 and mended.get("sides") == [{}]
@@ -317,18 +319,18 @@ def test_what_could_not_be_read_can_be_replaced() -> None:
     with pytest.raises(DecodeError):
         Deal(**deal.to_dict())
     with pytest.raises(ValueError, match='on_unreadable must be "raise" or "skip"'):
-        Deal.from_json(CHANGED, on_unreadable="none")  # type: ignore[arg-type]
+        Deal.from_json(UNREADABLE_DOCUMENT, on_unreadable="none")  # type: ignore[arg-type]
 
 
-def agent_with(metadata: str) -> Agent:
+def make_agent(metadata: str) -> Agent:
     return Agent.from_json(
         f'{{"id": "a", "email": "e", "first_name": "f", "last_name": "l", "profile": {{"client_metadata": {metadata}}},'
         f'"role_assignments": []}}'
     )
 
 
-def test_what_is_nested_in_a_model_cannot_be_changed_through_it() -> None:
-    agent = agent_with('{"k": [1], "m": {"a": 1}}')
+def test_nested_values_of_a_model_are_immutable() -> None:
+    agent = make_agent('{"k": [1], "m": {"a": 1}}')
     deal = Deal.from_json('{"id": "d", "new": {"list": [1]}, "metadata": {"a": "b"}}')
     before = agent.to_json(), agent.to_dict(), deal.to_json(), deal.to_dict(), hash(agent)
     metadata: Any = agent.profile.client_metadata

@@ -45,16 +45,18 @@ def test_a_namespace_has_its_own_settings() -> None:
         ("{url}", None, "x-sandbox-token"),
         ("{url}", "two words", "visible ASCII"),
         ("{plain}", None, "--namespaces"),
-        ("http://{nowhere}", None, "cannot be reached"),
+        ("http://{refusing_address}", None, "cannot be reached"),
         ("http://u:hunter2@localhost", None, "http://"),
         ("{url}/elsewhere", None, "http://"),
         ("http://127.0.0.1:x", None, "http://"),
     ],
 )
-def test_attach_errors(url: str, token: str | None, message: str, nowhere: str) -> None:
+def test_attach_errors(url: str, token: str | None, message: str, refusing_address: str) -> None:
     with Sandbox(namespaces="test-*", admin_token="hunter2") as server, Sandbox() as plain:
         with pytest.raises(ConfigError, match=message) as error:
-            Sandbox.attach(url.format(url=server.url, plain=plain.url, nowhere=nowhere), admin_token=token)
+            Sandbox.attach(
+                url.format(url=server.url, plain=plain.url, refusing_address=refusing_address), admin_token=token
+            )
         assert "hunter2" not in str(error.value)
         with Sandbox.attach(server.url, admin_token="hunter2") as sandbox:
             assert sandbox.agents == []

@@ -1,7 +1,7 @@
-"""What the READMEs and the site show works as it stands: a reader's commands and programs run here as they are copied.
+"""Runs the shell commands and Python programs of the READMEs and the site unchanged.
 
-`examples/rust/tests/pages.rs` runs the Rust programs. `make lint` checks the rest of the pages (`docs/check_pages.py`) and the types
-of the programs (`bindings/check_types.py`).
+`examples/rust/tests/pages.rs` runs the Rust programs. `make lint` checks the rest of the pages (`docs/check_pages.py`)
+and the types of the programs (`bindings/check_types.py`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dealkit.testing import VARIANTS
 
 ROOT = Path(__file__).parents[2]
 snippets = runpy.run_path(str(ROOT / "docs/check_pages.py"))["find_snippets"]
-# Pages whose commands are run elsewhere, as they need an engine: `make test-engines` installs some.
-ON_ENGINES = ["docs/howto/on-engines.md"]
+# Pages whose commands need an engine. `make test-engines` installs some engines and runs the commands.
+ENGINE_PAGES = ["docs/howto/on-engines.md"]
 
 
 class Shell:
-    """A reader's shell in a folder of its own: what one block exports or starts is there for the next."""
+    """A reader's shell in a folder of its own. Variables and processes of one block remain for the next."""
 
-    # pip finds installed whatever a page has it install, and need not build it. Cargo and npx would ask their registries.
-    BEFORE = r"""
+    # pip installs nothing, because all packages are installed already. Cargo and npx would access their registries.
+    PREAMBLE = r"""
         pip() { [ "$*" = "install ." ] || command pip "$@"; }
         cargo() { true; }
         npx() { true; }
@@ -51,21 +51,21 @@ class Shell:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PIP_NO_INDEX": "1",
             "DEALKIT_ROOT": str(ROOT),
-            # In place of port 8080, which may be in use.
+            # Replaces port 8080, which may be in use.
             "DEALKIT_SERVER_LISTEN": f"127.0.0.1:{self.address[1]}",
         }
         self._started: list[subprocess.Popen[bytes]] = []
 
     def run(self, block: str) -> str:
-        """The output of a block, every command of which must succeed."""
-        # What a block has started goes on writing to the block's log.
+        """Runs a block and returns its output. Fails if any command fails."""
+        # Background processes of a block continue to write to the block's log.
         log, env = self._folder / f"log{len(self._started)}", self._folder / "env"
-        # A server without `&` is in a terminal of its own.
+        # A reader starts a server without `&` in another terminal.
         block = re.sub(r"(?m)^dealkit-server$", "dealkit-server &", block)
         after = f'{block.replace("127.0.0.1:8080", self.env["DEALKIT_SERVER_LISTEN"])}\nenv --null >"{env}"'
         with log.open("ab") as output:
             process = subprocess.Popen(
-                ["sh", "-e", "-c", f"{self.BEFORE}\n{after}"],
+                ["sh", "-e", "-c", f"{self.PREAMBLE}\n{after}"],
                 cwd=self._folder,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ class Shell:
         assert code == 0, f"{block}\n{log.read_text()}"
         self.env = dict(line.split("=", 1) for line in env.read_text().split("\0") if line)
         if re.search(r"^dealkit-server.*&", block, re.MULTILINE):
-            wait_until(self._listens)  # A reader takes longer to come to the next block.
+            wait_until(self._listens)  # a reader takes longer to continue with the next block
         return log.read_text()
 
     def _listens(self) -> bool:
@@ -90,12 +90,12 @@ class Shell:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # Nothing that it has started is still running.
+                pass  # no process that the shell has started is still running
         self._stack.close()
 
 
 @contextmanager
-def shell(folder: Path) -> Iterator[Shell]:
+def open_shell(folder: Path) -> Iterator[Shell]:
     opened = Shell(folder)
     try:
         yield opened
@@ -103,32 +103,36 @@ def shell(folder: Path) -> Iterator[Shell]:
         opened.close()
 
 
-def above(place: str) -> list[str]:
-    """The shell blocks that stand above a snippet on its page."""
-    page, line = place.split(":")
+def shell_blocks_above(location: str) -> list[str]:
+    """Returns the shell blocks above a snippet on its page."""
+    page, line = location.split(":")
     found = (found.split(":") + [text] for found, text, _ in snippets("sh"))
-    return [text for of, at, text in found if of == page and int(at) < int(line) and page not in ON_ENGINES]
+    return [
+        text for name, number, text in found if name == page and int(number) < int(line) and page not in ENGINE_PAGES
+    ]
 
 
-def test_the_snippets_are_found() -> None:
+def test_pages_contain_snippets() -> None:
     found = [*snippets("python")]
     assert len(found) >= 15
-    assert any(shows for _, _, shows in found)
+    assert any(expected for _, _, expected in found)
 
 
 @pytest.mark.parametrize(
-    ("place", "snippet", "shows"), [pytest.param(*given, id=given[0]) for given in snippets("python")]
+    ("location", "snippet", "expected"), [pytest.param(*given, id=given[0]) for given in snippets("python")]
 )
-def test_snippet(place: str, snippet: str, shows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippet_prints_its_stated_output(
+    location: str, snippet: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Some snippets write files.
     monkeypatch.chdir(tmp_path)
-    with shell(tmp_path) as reader:
-        for block in above(place):
+    with open_shell(tmp_path) as reader:
+        for block in shell_blocks_above(location):
             reader.run(block)
-        run_snippet(snippet, shows, tmp_path, reader.env)
+        run_snippet(snippet, expected, tmp_path, reader.env)
 
 
-def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> None:
+def run_snippet(snippet: str, expected: str, folder: Path, env: dict[str, str]) -> None:
     if "def test_" in snippet:
         script = folder / "test_snippet.py"
         script.write_text(snippet)
@@ -142,24 +146,26 @@ def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> 
         assert process.returncode == 0 and bar and "Traceback" not in bar, bar
     else:
         shown = wait_for_success(process)
-    # What differs from run to run is an ellipsis.
-    assert re.fullmatch(re.escape(shows).replace("…", ".*"), shown), shown
+    # An ellipsis stands for output that differs between runs.
+    assert re.fullmatch(re.escape(expected).replace("…", ".*"), shown), shown
 
 
 @needs_curl
 @pytest.mark.skipif(os.name != "posix", reason="needs sh")
-@pytest.mark.parametrize("page", sorted({place.split(":")[0] for place, *_ in snippets("sh")} - set(ON_ENGINES)))
-def test_commands(page: str, tmp_path: Path) -> None:
-    """Every shell block of a page, one after the other; curl gets the status given after it, or otherwise a success."""
-    blocks = [text for place, text, _ in snippets("sh") if place.split(":")[0] == page]
-    with shell(tmp_path) as reader:
+@pytest.mark.parametrize(
+    "page", sorted({location.split(":")[0] for location, *_ in snippets("sh")} - set(ENGINE_PAGES))
+)
+def test_shell_commands_of_a_page_succeed(page: str, tmp_path: Path) -> None:
+    """Runs the shell blocks of a page in order. curl must get the status that follows its block, or else a success."""
+    blocks = [text for location, text, _ in snippets("sh") if location.split(":")[0] == page]
+    with open_shell(tmp_path) as reader:
         if not any(line.startswith("dealkit-server") for block in blocks for line in block.splitlines()):
-            reader.run("dealkit-server &")  # Its page says that it is running.
+            reader.run("dealkit-server &")  # the page says that a server is running
         for block in blocks:
             shown = reader.run(block)
-            asked = re.findall("^curl .*$", block, re.MULTILINE)
+            curl_commands = re.findall("^curl .*$", block, re.MULTILINE)
             statuses = re.findall(r"^\d{3}$", shown, re.MULTILINE)
-            assert len(statuses) == len(asked), shown
-            for command, status in zip(asked, statuses, strict=True):
+            assert len(statuses) == len(curl_commands), shown
+            for command, status in zip(curl_commands, statuses, strict=True):
                 expected = re.search(r"# (\d{3})\b", command)
                 assert status == expected[1] if expected else status.startswith("2"), command

@@ -36,7 +36,7 @@ for _ in range({ROUNDS}):
 assert Client(base_url=sys.argv[1]).deals.retrieve("d_1").id == "d_1"
 """
 
-WAITS = {
+WAITING_CALLS = {
     "sync": """
 client = Client(timeout=Timeout(attempt=3600, total=3600))
 def wait():
@@ -71,21 +71,21 @@ def wait():
 }
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
-def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, chance: Random) -> None:
+@pytest.mark.parametrize("wait", WAITING_CALLS.values(), ids=WAITING_CALLS.keys())
+def test_ctrl_c_interrupts_a_waiting_call(wait: str, dealkit_sandbox: Sandbox, seeded_random: Random) -> None:
     with Peer() as tarpit:
         process = start_python(INTERRUPTED.format(wait=wait), dealkit_sandbox.url, url=tarpit.url)
         for done in range(ROUNDS):
             tarpit.wait_for_requests(done + 1)
-            time.sleep(chance.uniform(0, 0.06))  # Anywhere between two checks for signals.
+            time.sleep(seeded_random.uniform(0, 0.06))  # anywhere between two checks for signals
             process.send_signal(signal.SIGINT)
             assert read_next_line(process) == "interrupted\n"
             tarpit.wait_for_ends(done + 1)  # The request has been aborted.
         wait_for_success(process)
 
 
-# The parent's client in four children at the same time, and in the parent, as with gunicorn --preload.
-FORKED = """
+# Uses the parent's client in four children at the same time and in the parent, like gunicorn --preload.
+FORK_SCRIPT = """
 import os, warnings
 from dealkit import AsyncClient, Client, Timeout
 import asyncio
@@ -132,7 +132,7 @@ def end(*children):
         assert os.waitpid(child, 0)[1] == 0
 """
 
-FORKS = {
+FORK_PROGRAMS = {
     "before first use": "end(*[fork(use) for _ in range(4)]); use()",
     "after first use": "use(); c = [fork(use) for _ in range(4)]; use(); end(*c); use()",
     "after sync use alone": "use_sync(); c = [fork(use) for _ in range(4)]; use_sync(); end(*c); use()",
@@ -141,9 +141,9 @@ FORKS = {
 }
 
 
-@pytest.mark.parametrize("story", FORKS.values(), ids=FORKS.keys())
-def test_fork(story: str, dealkit_sandbox: Sandbox) -> None:
-    wait_for_success(start_python(FORKED + story, url=dealkit_sandbox.url))
+@pytest.mark.parametrize("program", FORK_PROGRAMS.values(), ids=FORK_PROGRAMS.keys())
+def test_fork(program: str, dealkit_sandbox: Sandbox) -> None:
+    wait_for_success(start_python(FORK_SCRIPT + program, url=dealkit_sandbox.url))
 
 
 def test_fork_with_calls_in_flight(dealkit_sandbox: Sandbox) -> None:
@@ -167,7 +167,7 @@ end(*[fork(use) for _ in range(4)])
 use()
 """
     with Peer() as tarpit:
-        process = start_python(FORKED + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
+        process = start_python(FORK_SCRIPT + code, tarpit.url, url=dealkit_sandbox.url, waits=True)
         tarpit.wait_for_requests(3)
         resume_script(process)
         wait_for_success(process)
@@ -190,10 +190,10 @@ next(deals)
 assert Client(base_url=sandbox.url).deals.retrieve("d_1").id == "d_1"
 sandbox.close()
 """
-    wait_for_success(start_python(FORKED + code, url=dealkit_sandbox.url))
+    wait_for_success(start_python(FORK_SCRIPT + code, url=dealkit_sandbox.url))
 
 
-POOLS = """
+POOL_SCRIPT = """
 import asyncio, multiprocessing, pickle, sys, warnings
 from concurrent.futures import ProcessPoolExecutor
 from dealkit import *
@@ -268,10 +268,10 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("how", "pool"), [("fork", "Pool"), ("spawn", "ProcessPoolExecutor"), ("forkserver", "ProcessPoolExecutor")]
 )
-def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox, nowhere: str) -> None:
+def test_process_pools(how: str, pool: str, tmp_path: Path, dealkit_sandbox: Sandbox, refusing_address: str) -> None:
     script = tmp_path / "pools.py"
-    script.write_text(POOLS)
-    assert wait_for_success(start_python(script, how, pool, nowhere, url=dealkit_sandbox.url)) == "done\n"
+    script.write_text(POOL_SCRIPT)
+    assert wait_for_success(start_python(script, how, pool, refusing_address, url=dealkit_sandbox.url)) == "done\n"
 
 
 def test_one_async_client_in_three_event_loops_in_a_row(dealkit_sandbox: Sandbox) -> None:
@@ -292,7 +292,7 @@ asyncio.run(client.aclose())
     wait_for_success(start_python(code, url=dealkit_sandbox.url))
 
 
-def test_wait_for_ends_the_request() -> None:
+def test_asyncio_wait_for_cancels_the_request() -> None:
     async def main(url: str) -> None:
         async with AsyncClient(base_url=url, service_key="k", timeout=Timeout(attempt=3600, total=3600)) as client:
             with pytest.raises(TimeoutError):
@@ -432,7 +432,7 @@ input()
         wait_for_success(process)
 
 
-SUBINTERPRETER = """
+SUBINTERPRETER_SCRIPT = """
 try:
     import _interpreters as interpreters
 except ImportError:
@@ -467,6 +467,6 @@ def test_a_second_interpreter_gets_an_import_error(first: bool, destroyed: bool)
     """dealkit works in one interpreter of a process. Importing it in a second one neither crashes nor hangs at exit."""
     wait_for_success(
         start_python(
-            SUBINTERPRETER.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")
+            SUBINTERPRETER_SCRIPT.replace("FIRST", str(first)).replace("DESTROYED", str(destroyed)), flags=("-X", "dev")
         )
     )

@@ -1,4 +1,4 @@
-"""Models and arguments in pydantic and FastAPI: exact, with every undocumented field, and as documented."""
+"""Models and arguments in pydantic and FastAPI: exact numbers, undocumented fields, schemas."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def deal() -> Deal:
     return Deal.from_json(DOCUMENT)
 
 
-def test_a_model_is_a_field(deal: Deal) -> None:
+def test_a_model_is_a_field_of_a_pydantic_model(deal: Deal) -> None:
     envelope = Envelope(deal=deal, best=Offer(percent_of_commission=Decimal("10.10")))
     assert envelope.deal is deal
     text = envelope.model_dump_json()
@@ -59,13 +59,13 @@ def test_a_model_is_a_field(deal: Deal) -> None:
     assert '"estimated_amount_min":9007199254740993' in text and '"rate":"1.10",' in text
     again = Envelope.model_validate_json(text)
     assert again == Envelope.model_validate(json.loads(text)) == Envelope.model_validate(again.model_dump(mode="json"))
-    # An undocumented number is a string by now.
+    # The undocumented number is now a string.
     assert again.deal.replace(extra={}) == deal.replace(extra={})
     assert envelope.model_dump()["deal"] is deal and Envelope.model_validate(envelope.model_dump()) == envelope
 
 
-def test_python_values() -> None:
-    # With models in it, and with mappings and numbers of other classes than Python's own.
+def test_pydantic_accepts_python_values() -> None:
+    # Contains models, other mapping types and other number types.
     mixed = {"id": "d", "sides": [Side(agent_units=1)], "contacts": ({"contactSchemaId": "c"},)}
     assert Envelope.model_validate({"deal": mixed}).deal == Deal(
         id="d", sides=[Side(agent_units=1)], contacts=[Contact(contact_schema_id="c")]
@@ -73,7 +73,7 @@ def test_python_values() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in load_vectors("deals") if "repeat" not in case.values[0]])
-def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
+def test_pydantic_round_trips_every_deal_vector(case: dict[str, Any]) -> None:
     try:
         deal = Deal.from_json(encode_case(case), on_unreadable="skip")
     except dealkit.DecodeError:
@@ -85,13 +85,13 @@ def test_every_deal_of_the_contract_comes_back(case: dict[str, Any]) -> None:
         assert "to_json()" in str(error) or "surrogates" in str(error) or "Circular" in str(error)
         return
     for field in deal.unreadable:
-        # A number that is no Decimal is a text as well.
+        # A number of an unreadable decimal field also becomes a string.
         assert resolve_pointer(json.loads(dumped), field.pointer) in (json.loads(field.json.text), field.json.text)
     if not deal.unreadable:
-        assert numbers_as_texts(adapter.validate_json(dumped)) == numbers_as_texts(deal)
+        assert numbers_to_strings(adapter.validate_json(dumped)) == numbers_to_strings(deal)
 
 
-def numbers_as_texts(deal: Deal) -> Any:
+def numbers_to_strings(deal: Deal) -> Any:
     return json.loads(deal.to_json(), parse_float=str)
 
 
@@ -126,7 +126,7 @@ def test_no_decimal_changes(number: Decimal) -> None:
         ('{"id": "d", "expiry_date": "ada@example.com"}', ("expiry_date",), "found a string"),
     ],
 )
-def test_what_is_no_deal(document: str, location: tuple[str | int, ...] | None, text: str) -> None:
+def test_invalid_deals_are_rejected(document: str, location: tuple[str | int, ...] | None, text: str) -> None:
     for validate in (TypeAdapter(Deal).validate_json, lambda it: TypeAdapter(Deal).validate_python(json.loads(it))):
         with pytest.raises(pydantic.ValidationError, match=text) as caught:
             validate(document)
@@ -135,7 +135,7 @@ def test_what_is_no_deal(document: str, location: tuple[str | int, ...] | None, 
         assert "ada@" not in str(caught.value)
 
 
-def test_python_values_that_are_no_deal() -> None:
+def test_pydantic_rejects_invalid_python_values() -> None:
     endless: list[Any] = []
     endless.append(endless)
     moment = {"created_at": datetime(2024, 1, 1, tzinfo=UTC)}
@@ -158,7 +158,7 @@ def test_an_undocumented_number_keeps_its_digits() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("mode", ["validation", "serialization"])
-def test_the_schema_is_that_of_the_table(model: Any, mode: Any) -> None:
+def test_the_pydantic_schema_has_the_documented_fields(model: Any, mode: Any) -> None:
     schema = TypeAdapter(model).json_schema(mode=mode)
     schema = schema if "properties" in schema else schema["$defs"][model.__name__]
     assert schema["title"] == model.__name__ and schema["description"] and schema["additionalProperties"] is True
@@ -177,7 +177,7 @@ def test_the_schema_is_that_of_the_table(model: Any, mode: Any) -> None:
 VALID: dict[str, Any] = {"email": "ada@example.com", "first_name": "Ada", "last_name": "L", "profile": {"tier": "A"}}
 
 
-def test_arguments_are_checked_by_every_rule() -> None:
+def test_pydantic_applies_every_validation_rule_to_arguments() -> None:
     adapter = TypeAdapter(CreateAgentParams)
     full = {**VALID, "role": "AGENT", "image_url": None, "date_of_birth": "1815-12-10", "extra": {"referral": 1}}
     extra = {"new": [1.5, None]}
@@ -209,7 +209,7 @@ def test_arguments_are_checked_by_every_rule() -> None:
             adapter.validate_python(refused)
 
 
-def test_the_schema_of_the_arguments() -> None:
+def test_the_pydantic_schema_of_arguments() -> None:
     schema = TypeAdapter(CreateAgentParams).json_schema()
     profile = schema["$defs"]["AgentProfileParams"]
     assert schema["properties"].keys() == CreateAgentParams.__annotations__.keys()
@@ -218,7 +218,7 @@ def test_the_schema_of_the_arguments() -> None:
     assert schema["additionalProperties"] is profile["additionalProperties"] is False
 
 
-def test_a_profile_alone() -> None:
+def test_pydantic_validates_a_profile_alone() -> None:
     class Row(BaseModel):
         profile: AgentProfileParams
 
@@ -229,7 +229,7 @@ def test_a_profile_alone() -> None:
             Row.model_validate({"profile": wrong})
 
 
-def test_pydantic_is_not_imported_until_it_asks() -> None:
+def test_dealkit_does_not_import_pydantic() -> None:
     script = """
 import sys
 import dealkit
@@ -241,6 +241,6 @@ assert not [name for name in sys.modules if name.startswith(("pydantic", "typing
     wait_for_success(start_python(script))
 
 
-def test_what_is_nested_too_deep_for_python_stays() -> None:
+def test_deeply_nested_fields_are_serialized() -> None:
     deep = TypeAdapter(Deal).validate_python({"id": "d", "new": RawJson("[1.10, 123456789012345678.12]")})
     assert "123456789012345678.12" in deep.to_json()

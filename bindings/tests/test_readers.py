@@ -1,5 +1,4 @@
-"""The reader that makes Python objects and the Rust reader agree on every document: whether it is valid, what it
-contains, and what is wrong with it."""
+"""The Python reader and the Rust reader agree on every document: on its validity, its content and its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from entries import AGENT, DEAL
 
 from dealkit import Agent, Deal
 
-# The number of mutated documents of each model; `make soak` asks for more.
+# The number of mutated documents for each model; `make soak` sets more.
 COUNT = int(os.environ.get("DEALKIT_MUTATIONS", "3000"))
 
 DOCUMENTS = {
@@ -24,8 +23,8 @@ DOCUMENTS = {
     for model, example, name in ((Deal, DEAL, "deals"), (Agent, AGENT, "agents"))
 }
 
-# What a mutation inserts in place of a token.
-PIECES = [piece.encode() for piece in [
+# Tokens that a mutation inserts in place of another token.
+REPLACEMENT_TOKENS = [token.encode() for token in [
     "null", "true", "0", "-0", "1.0", "1.50e1", "1e400", "-", "01", "-1.", "1.e5", "0.0000000000000001", "9" * 30, "4.50E2",
     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "79228162514264337593543950335", "0." + "1" * 29,
     "999999999999999999", "1234567890123456789", "12345678901234567.8", "0.10", "0.1", "-0.0", "1E-28", "1e-29", '""', '"x"',
@@ -41,31 +40,33 @@ PIECES = [piece.encode() for piece in [
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s"{}\[\],:]+|.', re.DOTALL)
 
 
-def kind(token: bytes) -> str:
-    """The kind of a token. Tokens of a kind replace each other, so that a mutated document is often still valid."""
+def token_kind(token: bytes) -> str:
+    """Returns the kind of a token. Mutations often replace a token by another of its kind, so that many documents stay
+    valid.
+    """
     return "string" if token[:1] == b'"' else "number" if token[:1] in b"-0123456789" else token[:1].decode("latin-1")
 
 
-ALIKE: dict[str, list[bytes]] = {"string": [], "number": []}
-for piece in PIECES:
-    if kind(piece) in ALIKE and piece[-1:] not in b":,":
-        ALIKE[kind(piece)].append(piece)
+TOKENS_BY_KIND: dict[str, list[bytes]] = {"string": [], "number": []}
+for token in REPLACEMENT_TOKENS:
+    if token_kind(token) in TOKENS_BY_KIND and token[-1:] not in b":,":
+        TOKENS_BY_KIND[token_kind(token)].append(token)
 
 
 def mutate(document: bytes, random: Random) -> bytes:
-    """The document with some of its tokens replaced, dropped, duplicated, moved or cut."""
+    """Replaces, drops, duplicates, moves or cuts some tokens of a document."""
     tokens = TOKEN.findall(document)
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         tokens = [token for token in tokens if token]
         if not tokens:
             break
         at, other = random.randrange(len(tokens)), random.randrange(len(tokens))
-        piece = random.choice(PIECES) if random.random() < 0.9 else random.randbytes(random.randrange(1, 4))
+        token = random.choice(REPLACEMENT_TOKENS) if random.random() < 0.9 else random.randbytes(random.randrange(1, 4))
         match random.randrange(14):
             case 0 | 1:
-                tokens[at] = piece
+                tokens[at] = token
             case 2:
-                tokens.insert(at, piece)
+                tokens.insert(at, token)
             case 3:
                 del tokens[at]
             case 4:
@@ -77,22 +78,24 @@ def mutate(document: bytes, random: Random) -> bytes:
             case 7 if tokens[at] in b",:{}[]":
                 tokens[at] = random.choice([b" %b", b"%b  ", b"\n%b\t", b"\r\n%b"]) % tokens[at]
             case _:
-                tokens[at] = random.choice(ALIKE.get(kind(tokens[at]), [tokens[at]]))
+                tokens[at] = random.choice(TOKENS_BY_KIND.get(token_kind(tokens[at]), [tokens[at]]))
     document = b"".join(tokens)
     return document if random.random() < 0.98 else document[: random.randrange(len(document) + 1)]
 
 
 @pytest.mark.parametrize("model", DOCUMENTS, ids=lambda model: model.__name__)
-def test_both_readers_agree_on_vectors_and_mutations(model: type[Deal] | type[Agent], chance: Random) -> None:
+def test_both_readers_agree_on_vectors_and_mutations(model: type[Deal] | type[Agent], seeded_random: Random) -> None:
     readable = [document for document in DOCUMENTS[model] if readers_agree(model, document)]
     assert 20 <= len(readable) <= len(DOCUMENTS[model]) - 20
     read = 0
     for _ in range(COUNT):
-        document = mutate(chance.choice(chance.choice([readable, readable, DOCUMENTS[model]])), chance)
+        document = mutate(
+            seeded_random.choice(seeded_random.choice([readable, readable, DOCUMENTS[model]])), seeded_random
+        )
         try:
             read += readers_agree(model, document)
         except BaseException as error:
             error.add_note(f"of the document {document!r}")
             raise
-    # If all documents were refused, or none, the test would say little.
+    # The test is meaningful only if it has many valid and many invalid documents.
     assert COUNT * 0.2 < read < COUNT * 0.8

@@ -1,4 +1,4 @@
-"""Stubs stand in for clients, and exceptions are made by hand."""
+"""Stubs as replacements for clients, and exceptions that tests construct."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dealkit._testing import records, sandbox, stub
 from dealkit.testing import AsyncStub, Sandbox, Stub
 
 
-def test_the_examples() -> None:
+def test_the_doctest_examples_run() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
     for module in (testing, records, sandbox, stub):
         result = doctest.testmod(module, extraglobs={**names, "Client": Client, "NotFoundError": dealkit.NotFoundError})
         assert result.failed == 0 and result.attempted > 0
 
 
-def test_a_test_of_a_user() -> None:
-    """An importer that must not create an agent twice."""
+def test_a_stub_replaces_a_client_in_user_code() -> None:
+    """A user's test of an importer that must not create an agent twice."""
 
     def step(client: Operations) -> str:
         try:
@@ -47,7 +47,7 @@ def test_a_test_of_a_user() -> None:
         assert step(client) == "done" and len(server.agents) == 1
 
 
-def test_a_stub_returns_what_its_functions_make() -> None:
+def test_a_stub_returns_the_results_of_its_functions() -> None:
     create = Mock(return_value=dealkit.ConflictError())
 
     async def call(client: AsyncOperations) -> Deal:
@@ -82,5 +82,5 @@ def test_a_stub_returns_what_its_functions_make() -> None:
         Stub(**wrong)
 
 
-def test_the_protocol_takes_what_a_create_takes() -> None:
+def test_the_protocol_has_the_arguments_of_create() -> None:
     assert {*AgentOperations.create.__annotations__} == {*CreateAgentParams.__annotations__, "return"}

@@ -1,4 +1,6 @@
-"""The types and names of the package are true at run time. `bindings/check_types.py`, in `make lint`, runs the type checkers."""
+"""The types and names of the package are correct at run time. `bindings/check_types.py`, in `make lint`, runs the type
+checkers.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from pathlib import Path
 import dealkit
 
 
-def test_the_samples_run() -> None:
-    """What a type checker believes about the models is true at run time as well."""
+def test_typing_samples_run() -> None:
+    """The types that a type checker infers for the models are correct at run time."""
     runpy.run_path(str(Path(__file__).parent / "typing" / "models.py"))
 
 
-def test_every_name_is_public_on_purpose() -> None:
+def test_every_name_in_all_exists() -> None:
     assert len(set(dealkit.__all__)) == len(dealkit.__all__)
     for name in dealkit.__all__:
         assert getattr(dealkit, name) is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import BOTH_CLIENTS, encode_case, load_vectors, make_client, wait_for_result
-from test_vectors import CREATE
+from test_vectors import CREATE_CASES
 
 from dealkit import (
     APIStatusError,
@@ -93,8 +93,8 @@ def test_deals(sandbox: Sandbox, client: Client, variant: str) -> None:
     assert len(found) >= 80
 
 
-VALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 201]
-INVALID = [case.values[0] for case in CREATE if case.values[0]["expect"]["status"] == 422]
+VALID = [case.values[0] for case in CREATE_CASES if case.values[0]["expect"]["status"] == 201]
+INVALID = [case.values[0] for case in CREATE_CASES if case.values[0]["expect"]["status"] == 422]
 
 
 @BOTH_CLIENTS

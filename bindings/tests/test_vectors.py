@@ -1,4 +1,4 @@
-"""Every vector of the contract, against the installed package."""
+"""Runs every vector of the contract against the installed package."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_document(model: type[Deal] | type[Agent], case: dict[str, Any], docume
     found = {pointer: parse_exact(text) for pointer, text in expect.get("exact", {}).items()}
     for pointer, wanted in (expect.get("values", {}) | found).items():
         assert write_exact(resolve_pointer(back, pointer)) == write_exact(wanted), pointer
-        assert is_same(attribute(value, pointer), wanted), pointer
+        assert equals_exactly(read_attribute(value, pointer), wanted), pointer
     for pointer in expect.get("absent", []):
         with pytest.raises((KeyError, IndexError)):
             resolve_pointer(back, pointer)
@@ -66,8 +66,8 @@ def check_skipped(model: type[Deal] | type[Agent], expect: dict[str, Any], docum
         assert (again, again.unreadable, hash(again)) == (value, value.unreadable, hash(value))
 
 
-def attribute(value: Any, pointer: str) -> Any:
-    """The value at a JSON pointer into a document, read from the attributes of its model."""
+def read_attribute(value: Any, pointer: str) -> Any:
+    """Returns the value of a model's attribute by the JSON pointer of its field."""
     for token in pointer.split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
         if hasattr(value, "__dealkit_fields__"):
@@ -78,8 +78,8 @@ def attribute(value: Any, pointer: str) -> Any:
     return value
 
 
-def is_same(value: Any, expected: Any) -> bool:
-    """Whether an attribute equals the value in a document, with numbers compared as written."""
+def equals_exactly(value: Any, expected: Any) -> bool:
+    """Returns whether an attribute equals the value in a document. Numbers are compared as written."""
     if hasattr(value, "__dealkit_fields__"):
         return write_exact(parse_exact(value.to_json())) == write_exact(expected)
     if isinstance(value, datetime):
@@ -90,9 +90,11 @@ def is_same(value: Any, expected: Any) -> bool:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return bool(Decimal(expected) == value)
     if isinstance(value, tuple | list):
-        return len(value) == len(expected) and all(map(is_same, value, expected))
+        return len(value) == len(expected) and all(map(equals_exactly, value, expected))
     if isinstance(value, Mapping):
-        return bool(value.keys() == expected.keys()) and all(is_same(value[name], expected[name]) for name in value)
+        return bool(value.keys() == expected.keys()) and all(
+            equals_exactly(value[name], expected[name]) for name in value
+        )
     return bool(value == expected)
 
 
@@ -108,12 +110,12 @@ def test_agents(case: dict[str, Any]) -> None:
     check_document(Agent, case, encode_case(case))
 
 
-SKIPPED = [case for case in load_vectors("deals") if case.values[0]["expect"].get("skipped") is not None]
+SKIPPED_CASES = [case for case in load_vectors("deals") if case.values[0]["expect"].get("skipped") is not None]
 
 
 @BOTH_CLIENTS
-@pytest.mark.parametrize("case", SKIPPED)
-def test_what_a_call_skips(case: dict[str, Any], of_class: Any, peer: Any) -> None:
+@pytest.mark.parametrize("case", SKIPPED_CASES)
+def test_calls_skip_unreadable_fields(case: dict[str, Any], of_class: Any, peer: Any) -> None:
     client = of_class(base_url=peer(http_response(200, encode_case(case))).url, service_key="k")
     with pytest.raises(DecodeError, match=r"the field can be skipped \[see on_unreadable\]") as caught:
         wait_for_result(client, lambda client: client.deals.retrieve("d_1"))
@@ -140,27 +142,29 @@ REQUIRED = ("email", "first_name", "last_name", "profile")
 OPTIONAL = ("role", "phone", "image_url", "date_of_birth", "brokerage_id", "office_id", "collective_id")
 
 
-def can_be_said(case: dict[str, Any]) -> bool:
-    """Whether the body can be expressed with arguments: all required ones are present, and there are no others."""
+def can_be_arguments(case: dict[str, Any]) -> bool:
+    """Returns whether arguments of `create` can express the body: all required fields are present, and no undocumented
+    ones at the top.
+    """
     body = case.get("json")
     return (
         isinstance(body, dict)
         and not case.get("strict")
         and body.keys() >= set(REQUIRED)
         and body.keys() <= {*REQUIRED, *OPTIONAL}
-        # The Python name of a documented member is taken for that member.
+        # An argument with the Python name of a documented field would set that field.
         and not (isinstance(body["profile"], dict) and "onboarding_complete" in body["profile"])
     )
 
 
-CREATE = [case for case in load_vectors("create_agent") if can_be_said(case.values[0])]
+CREATE_CASES = [case for case in load_vectors("create_agent") if can_be_arguments(case.values[0])]
 
 
-def test_most_create_vectors_can_be_said() -> None:
-    assert len(CREATE) >= 60
+def test_most_create_vectors_can_be_expressed_as_arguments() -> None:
+    assert len(CREATE_CASES) >= 60
 
 
-@pytest.mark.parametrize("case", CREATE)
+@pytest.mark.parametrize("case", CREATE_CASES)
 def test_create_agent(case: dict[str, Any], sandbox: Sandbox, sandbox_client: Client) -> None:
     create = partial(sandbox_client.agents.create, **case["json"])
     expect = case["expect"]

@@ -23,15 +23,15 @@ def run(command: str, folder: Path, env: dict[str, str]) -> str:
     """What a command shows on a terminal, in which what differs from run to run is replaced."""
     url = env["DEALKIT_BASE_URL"]
     port = url.rpartition(":")[2]
-    ours, theirs = pty.openpty()
+    terminal, command_end = pty.openpty()
     words = ["sh", "-c", command.replace("127.0.0.1-8080", f"127.0.0.1-{port}")]
-    with subprocess.Popen(words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs):
-        os.close(theirs)
+    with subprocess.Popen(words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=command_end, stderr=command_end):
+        os.close(command_end)
         read = b""
         with contextlib.suppress(OSError):  # A terminal that nobody holds any longer ends with an error.
-            while piece := os.read(ours, 65536):
-                read += piece
-    os.close(ours)
+            while block := os.read(terminal, 65536):
+                read += block
+    os.close(terminal)
     # Without the progress, which is drawn over.
     text = re.sub(r"^.*\r\x1b\[K.*\n", "", read.decode().replace("\r\n", "\n"), flags=re.MULTILINE)
     text = text.replace(url, "http://127.0.0.1:8080").replace(f"127.0.0.1-{port}", "127.0.0.1-8080")
@@ -53,18 +53,18 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
     program.chmod(0o755)
     env = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "NO_COLOR": "1"}
     env |= {"DEALKIT_BASE_URL": dealkit_sandbox.url, "DEALKIT_SERVICE_KEY": dealkit_sandbox.service_key}
-    for command, shown in (one for text in SESSIONS for one in session(text)):
+    for command, expected in (command_and_output for text in SESSIONS for command_and_output in session(text)):
         if command.startswith("cat "):
-            (tmp_path / command.split()[1]).write_text(shown)
+            (tmp_path / command.split()[1]).write_text(expected)
         elif not command.startswith("export "):
             output = run(command, tmp_path, env)
             # An ellipsis stands for what is left out.
-            if not re.fullmatch(re.escape(shown).replace("…", ".*"), output, re.DOTALL):
-                assert output == shown, command
+            if not re.fullmatch(re.escape(expected).replace("…", ".*"), output, re.DOTALL):
+                assert output == expected, command
 
 
 def test_the_columns_of_a_csv_file_are_on_the_page() -> None:
-    from dealkit._cli.formats import COLUMNS
+    from dealkit._cli.export_formats import COLUMNS
 
     listed = ", ".join(f"`{name}`" for name in COLUMNS)
     assert listed in PAGE.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""What a type checker must infer for the clients and their calls. Only checked, never run."""
+"""The types that a type checker must infer for clients and calls. Checked, but never run."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -100,7 +100,7 @@ def create(client: Client) -> None:
         validate=False,
     )
     assert_type(agent, Agent)
-    # A profile with undocumented fields, and a role and a date as strings.
+    # A profile with undocumented fields; a role and a date as strings.
     client.agents.create(
         email="ada@example.com",
         first_name="Ada",
@@ -145,7 +145,7 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
         assert_type(known.ledger_error, LedgerError | None)
     for whole in client.with_raw_response.agents.create_many(rows):
         assert_type(whole, Creation[RawResponse[Agent]])
-    # A value that a type checker does not look into.
+    # A value whose type is hidden from type checkers.
     untyped: Any = [{"email": "a@b.co"}]
     assert_type(next(client.agents.create_many(untyped)).index, int)
     assert_type(

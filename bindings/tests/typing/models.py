@@ -1,4 +1,4 @@
-"""What a type checker must infer for the models. Checked, and run."""
+"""The types that a type checker must infer for the models. Checked, and run."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -57,7 +57,7 @@ for contact in deal.contacts:
     assert_type(contact.type, str | None)
     assert_type(contact.fields, tuple[ContactField, ...])
 
-# Models can be created, for tests, from lists and tuples alike.
+# Tests can create models from lists and from tuples.
 made = Deal(id="d_1", status="CLOSED", quotes=[Quote(estimated_amount_min=1)], metadata={"a": "b"}, extra={"c": 1})
 assert_type(made, Deal)
 assert_type(hash(made), int)

@@ -1,4 +1,4 @@
-"""What a type checker must reject: an ignore comment that is not needed is itself an error."""
+"""Code that a type checker must reject. An ignore comment without an error is itself an error."""
 
 from collections.abc import Mapping
 from datetime import date

@@ -1,7 +1,7 @@
 """The console command ``dealkit``, for people who do not write code.
 
-``arguments`` defines the commands and their options. A command prints for people as it goes, and notes in
-``options.result`` what ``--json`` prints at the end: one object with counts, files and errors.
+``arguments`` defines the commands and their options. A command prints text as it works. It also fills
+``options.result``, the object with counts, files and errors that ``--json`` prints at the end.
 """
 
 from __future__ import annotations
@@ -13,95 +13,97 @@ from contextlib import nullcontext, redirect_stdout
 from types import ModuleType
 
 from dealkit import DealkitError
-from dealkit._cli.advice import failure_of
-from dealkit._cli.arguments import parse
-from dealkit._cli.exits import UNWRITABLE, Failed
-from dealkit._cli.screen import discard, safe, tell, wait_for_reader, write_json
+from dealkit._cli.arguments import parse_arguments
+from dealkit._cli.error_messages import to_command_error
+from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.signals import Signals
+from dealkit._cli.terminal import discard_output, escape_controls, print_message, wait_for_reader, write_json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with these arguments, or those of the command line. Returns the exit code."""
+    """Runs the command and returns its exit code. The arguments default to the command line's."""
     for stream in (sys.stdout, sys.stderr):
-        # What cannot show a character shows a replacement, rather than nothing at all.
+        # A stream whose encoding lacks a character prints a replacement character instead of failing.
         if stream is not None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     with Signals() as signals:
         try:
             try:
-                code = _run(sys.argv[1:] if arguments is None else arguments, signals)
+                code = _run_command(sys.argv[1:] if arguments is None else arguments, signals)
             except BrokenPipeError:
-                # The reader of the output has closed it.
+                # The program that read the output has closed the pipe.
                 code = 128 + 13
             finally:
-                signals.begin_to_end()
+                signals.mark_finishing()
         except KeyboardInterrupt:
-            signals.begin_to_end()
-            tell("stopped")
+            signals.mark_finishing()
+            print_message("stopped")
             code = 130
-        _let_go_of_output()
-        # A terminal that is gone takes no output, which is then no failure of its own.
+        _flush_output()
+        # Output to a closed terminal is lost, which does not change the exit code.
         return signals.code or code
 
 
-def _run(arguments: Sequence[str], signals: Signals) -> int:
+def _run_command(arguments: Sequence[str], signals: Signals) -> int:
     if sys.stdout is None:
-        tell("standard output is closed, so nothing was done; to see no output, redirect it to a file")
+        print_message("standard output is closed, so nothing was done; to see no output, redirect it to a file")
         return UNWRITABLE
-    out, failed, code = sys.stdout, None, 0
+    out, failure, code = sys.stdout, None, 0
     try:
-        options = parse(arguments)
+        options = parse_arguments(arguments)
         options.signals, options.result = signals, {"counts": {}, "files": {}, "errors": []}
         module, function = options.run.split(".")
         try:
-            # Standard output is for the object alone.
+            # Only the JSON object goes to standard output.
             with redirect_stdout(sys.stderr) if options.json else nullcontext():
-                code = getattr(_module(module), function)(options)
+                code = getattr(_import_command_module(module), function)(options)
             out.flush()
-        except (DealkitError, sqlite3.Error, Failed) as error:
-            failed = error if isinstance(error, Failed) else failure_of(error)
-            options.result["errors"].append({"message": str(failed)})
-            tell(str(failed))
-            code = failed.code
+        except (DealkitError, sqlite3.Error, CommandError) as error:
+            failure = error if isinstance(error, CommandError) else to_command_error(error)
+            options.result["errors"].append({"message": str(failure)})
+            print_message(str(failure))
+            code = failure.code
         if options.json:
             write_json(options.result, out)
     except BrokenPipeError:
         raise
     except OSError as error:
-        # The commands say which file of theirs it was; what they print has no name.
-        tell(f"{safe(error.filename or 'standard output')} cannot be written: {error.strerror or error}")
+        # Commands report errors of their own files by name. An error without a file name comes from standard output.
+        print_message(
+            f"{escape_controls(error.filename or 'standard output')} cannot be written: {error.strerror or error}"
+        )
         return UNWRITABLE
     return code
 
 
-def _module(name: str) -> ModuleType:
-    """Imports the module of a command, and no other, which would take long. Statements name the modules, because tools such as
-    PyInstaller look for those.
+def _import_command_module(name: str) -> ModuleType:
+    """Imports the module of one command only, because importing all of them takes long. The import statements are
+    literal, so that tools such as PyInstaller find the modules.
     """
     match name:
-        case "agents":
-            from dealkit._cli import agents
+        case "import_agents":
+            from dealkit._cli import import_agents
 
-            return agents
-        case "contract":
-            from dealkit._cli import contract
+            return import_agents
+        case "conformance":
+            from dealkit._cli import conformance
 
-            return contract
-        case "export":
-            from dealkit._cli import export
+            return conformance
+        case "export_deals":
+            from dealkit._cli import export_deals
 
-            return export
-        case "ledger":
-            from dealkit._cli import ledger
+            return export_deals
+        case "ledger_commands":
+            from dealkit._cli import ledger_commands
 
-            return ledger
+            return ledger_commands
         case _:
             from dealkit._cli import service
 
             return service
 
 
-def _let_go_of_output() -> None:
+def _flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue
@@ -109,5 +111,5 @@ def _let_go_of_output() -> None:
             wait_for_reader(stream)
             stream.flush()
         except OSError:
-            # Otherwise, what is left in its buffer would be written when the interpreter ends, and fail again.
-            discard(stream)
+            # The interpreter would flush the rest of the buffer at exit and fail again.
+            discard_output(stream)

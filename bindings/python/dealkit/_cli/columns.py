@@ -1,5 +1,7 @@
-"""Maps the columns of a table to the fields of an agent, and violations back to columns; and reads dates, phone numbers and words in
-other forms than the service takes, as the options say."""
+"""Maps the columns of a table to the fields of an agent, and violations back to columns.
+
+Options convert dates, phone numbers and words that the service would not accept in the table's notation.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,16 @@ from datetime import date, datetime
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, CreateAgentParams
-from dealkit._cli.exits import Failed
-from dealkit._cli.screen import safe
-from dealkit._cli.tables import MOST_COLUMNS_SHOWN, in_one_line, joined, listed, plain, shown_names
+from dealkit._cli.csv_tables import (
+    MAX_COLUMNS_SHOWN,
+    display_column_names,
+    join_names,
+    list_column_names,
+    normalize_column_name,
+    normalize_spaces,
+)
+from dealkit._cli.exit_codes import CommandError
+from dealkit._cli.terminal import escape_controls
 
 _PROFILE = "profile."
 METADATA = "profile.client_metadata."
@@ -22,226 +31,248 @@ FIELDS = (
     *(name for name in CreateAgentParams.__annotations__ if name not in ("profile", "extra")),
     *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name not in ("client_metadata", "extra")),
 )
-"""The fields that a column can hold, besides `profile.client_metadata.` followed by any name."""
+"""The fields that a column can hold. A column can also hold `profile.client_metadata.` followed by any name."""
 
 ALL_FIELDS = (*FIELDS, f"{METADATA}NAME")
 
-_BY_NAME = {plain(field): field for field in FIELDS}
+_FIELDS_BY_NAME = {normalize_column_name(field): field for field in FIELDS}
 
-_BOOLEAN = frozenset(f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
+_BOOLEAN_FIELDS = frozenset(
+    f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool
+)
 _BOOLEANS = {"true": True, "false": False}
-_SOME_DAY = date(1987, 6, 5)
+_SAMPLE_DATE = date(1987, 6, 5)
 
 
-class Columns:
-    """The columns of a table, each with its field, if it has one."""
+class ColumnMapping:
+    """The columns of a table and the field that each of them holds, if any."""
 
     def __init__(self, header: Sequence[str], options: Namespace) -> None:
-        """Takes the header, and what the user says about it, as in `--map Mail=email`."""
+        """Maps the header's columns by their names, and then by options such as `--map Mail=email`."""
         self.header = header
-        self._values = _Values(options)
-        self.fields = [_field_named(name) for name in header]
+        self._cell_parser = _CellParser(options)
+        self.fields = [_find_field(name) for name in header]
         """The field of each column, or None."""
-        mapped: set[int] = set()
-        for one in options.map:
-            # The name of a column may contain a =; that of a field does not.
-            name, sign, field = (part.strip() for part in one.rpartition("="))
+        mapped_indexes: set[int] = set()
+        for mapping in options.map:
+            # The name of a column may contain an equals sign; the name of a field does not.
+            name, sign, field = (part.strip() for part in mapping.rpartition("="))
             if not sign:
-                raise Failed("--map takes a column and a field, as in --map Mail=email")
-            index = self._index(name, "--map")
-            if index in mapped:
-                raise Failed(f"--map names the column {safe(name)} twice, but its cells can go to one field only")
-            mapped.add(index)
-            self.fields[index] = _field_said(field, "--map")
-        self._index_of = {field: at for at, field in enumerate(self.fields) if field is not None}
-        numbers = Counter(self.fields)
-        if double := next((field for field in self._index_of if numbers[field] > 1), None):
-            names = [name for name, of in zip(header, self.fields, strict=True) if of == double]
-            shown = shown_names(names)
-            advice = "Rename all but one of them in the table" if len({*shown}) < len(shown) else "Only one may"
-            raise Failed(f"{len(names):,} columns go to {double}: {joined(shown)}. {advice}")
-        self._by_pointer = {plain(field): field for field in (*reversed(FIELDS), *reversed(self._index_of))}
-        if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._values.constants}:
-            raise Failed(
+                raise CommandError("--map takes a column and a field, as in --map Mail=email")
+            index = self._find_column(name, "--map")
+            if index in mapped_indexes:
+                raise CommandError(
+                    f"--map names the column {escape_controls(name)} twice, but its cells can go to one field only"
+                )
+            mapped_indexes.add(index)
+            self.fields[index] = _parse_field(field, "--map")
+        self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
+        field_counts = Counter(self.fields)
+        if duplicate_field := next((field for field in self._index_by_field if field_counts[field] > 1), None):
+            names = [name for name, field in zip(header, self.fields, strict=True) if field == duplicate_field]
+            duplicates = display_column_names(names)
+            advice = (
+                "Rename all but one of them in the table" if len({*duplicates}) < len(duplicates) else "Only one may"
+            )
+            raise CommandError(f"{len(names):,} columns go to {duplicate_field}: {join_names(duplicates)}. {advice}")
+        self._field_by_pointer = {
+            normalize_column_name(field): field for field in (*reversed(FIELDS), *reversed(self._index_by_field))
+        }
+        if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._cell_parser.constants}:
+            raise CommandError(
                 f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
-                f'"COLUMN={min(missing)}". The columns are {listed(header)}'
+                f'"COLUMN={min(missing)}". The columns are {list_column_names(header)}'
             )
 
-    def _index(self, name: str, option: str) -> int:
-        """The index of a column that an option names."""
-        found = [at for at, column in enumerate(self.header) if in_one_line(column) == in_one_line(name)]
-        if not found:
-            raise Failed(f"{option}: there is no column {safe(name)}; the columns are {listed(self.header)}")
-        if len(found) > 1:
-            raise Failed(
-                f"{option}: {len(found)} columns are named {safe(name)}; rename all but one of them in the table"
+    def _find_column(self, name: str, option: str) -> int:
+        """Returns the index of the column that an option names."""
+        indexes = [
+            index for index, column in enumerate(self.header) if normalize_spaces(column) == normalize_spaces(name)
+        ]
+        if not indexes:
+            raise CommandError(
+                f"{option}: there is no column {escape_controls(name)}; the columns are {list_column_names(self.header)}"
             )
-        return found[0]
+        if len(indexes) > 1:
+            raise CommandError(
+                f"{option}: {len(indexes)} columns are named {escape_controls(name)}; rename all but one of them in the table"
+            )
+        return indexes[0]
 
     def key_name(self, index: int) -> str:
-        """The name of a column's keys in a ledger: that of the field, since tables name their columns as they like."""
+        """Returns the name that a ledger records for the keys of a column: the field's name, because each table may
+        name its columns differently.
+        """
         return self.fields[index] or self.header[index]
 
     def key_index(self, key: str | None) -> int:
-        """The index of the column that identifies rows: the one that is named, or one that usually does."""
-        usual = (field for field in ("profile.external_id", "email") if field in self.fields)
-        key_field = key if key is not None else next(usual, None)
+        """Returns the index of the column that identifies rows: the column in `key`, or else external id or e-mail
+        address.
+        """
+        usual_keys = (field for field in ("profile.external_id", "email") if field in self.fields)
+        key_field = key if key is not None else next(usual_keys, None)
         if key_field is None:
-            raise Failed(
+            raise CommandError(
                 "no column holds email or profile.external_id, so --key must name one that tells the rows apart"
             )
-        return self.fields.index(key_field) if key_field in self.fields else self._index(key_field, "--key")
+        return self.fields.index(key_field) if key_field in self.fields else self._find_column(key_field, "--key")
 
-    def shown(self) -> list[dict[str, str]]:
-        """Each column and where it goes, for people, without most of many columns that go to metadata or are not sent."""
-        shown: list[dict[str, str]] = []
-        numbers: Counter[str] = Counter()
-        for name, field in zip(shown_names(self.header), self.fields, strict=True):
+    def describe(self) -> list[dict[str, str]]:
+        """Lists each column and its field for the screen. Lists only the first columns that go to metadata or are not
+        sent.
+        """
+        rows: list[dict[str, str]] = []
+        counts: Counter[str] = Counter()
+        for name, field in zip(display_column_names(self.header), self.fields, strict=True):
             kind = "not sent" if field is None else f"{METADATA}…" if field.startswith(METADATA) else field
-            numbers[kind] += 1
-            if numbers[kind] <= MOST_COLUMNS_SHOWN:
-                shown.append({"Column": name, "goes to": field or kind})
-        for kind, number in numbers.items():
-            if number > MOST_COLUMNS_SHOWN:
-                shown.append({"Column": f"… and {number - MOST_COLUMNS_SHOWN:,} more", "goes to": kind})
-        return shown
+            counts[kind] += 1
+            if counts[kind] <= MAX_COLUMNS_SHOWN:
+                rows.append({"Column": name, "goes to": field or kind})
+        for kind, number in counts.items():
+            if number > MAX_COLUMNS_SHOWN:
+                rows.append({"Column": f"… and {number - MAX_COLUMNS_SHOWN:,} more", "goes to": kind})
+        return rows
 
-    def values(self, cells: list[str]) -> dict[str, Any]:
-        """The values of fields in a row. An empty cell is left out."""
-        texts = dict(self._values.constants)
+    def read_values(self, cells: list[str]) -> dict[str, Any]:
+        """Returns the values of a row by field, without empty cells."""
+        texts = dict(self._cell_parser.constants)
         for cell, field in zip(cells, self.fields, strict=False):
             if cell and field is not None:
                 texts[field] = cell
-        values = {field: self._values.read(field, text) for field, text in texts.items()}
+        values = {field: self._cell_parser.parse(field, text) for field, text in texts.items()}
         return {field: value for field, value in values.items() if value != ""}
 
-    def agent(self, cells: list[str]) -> dict[str, Any]:
-        """The arguments of the create for a row."""
-        return agent_from(self.values(cells))
+    def agent_arguments(self, cells: list[str]) -> dict[str, Any]:
+        """Returns the arguments with which a row's agent is created."""
+        return nest_agent_fields(self.read_values(cells))
 
-    def name(self, index: int) -> str:
-        """The name of a column in messages."""
-        return safe(in_one_line(self.header[index]))
+    def display_name(self, index: int) -> str:
+        """Returns the name of a column for messages."""
+        return escape_controls(normalize_spaces(self.header[index]))
 
-    def at(self, pointer: str) -> str:
-        """The column that a violation is about, or the field if no column holds it."""
-        # A pointer has the names that are sent: clientMetadata is client_metadata.
-        field = self._by_pointer.get(plain(pointer.replace("~1", "/")), "")
-        return self.of_field(field)
+    def column_for_pointer(self, pointer: str) -> str:
+        """Returns the column that a violation concerns, or the field if no column holds it."""
+        # A pointer contains names as the service spells them, such as clientMetadata for client_metadata.
+        field = self._field_by_pointer.get(normalize_column_name(pointer.replace("~1", "/")), "")
+        return self.column_for_field(field)
 
-    def of_field(self, field: str) -> str:
-        """The column with a field, or the field if no column holds it."""
-        return self.name(self._index_of[field]) if field in self._index_of else field
+    def column_for_field(self, field: str) -> str:
+        """Returns the column that holds a field, or the field's name if no column holds it."""
+        return self.display_name(self._index_by_field[field]) if field in self._index_by_field else field
 
 
-def agent_from(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a create with these values of fields."""
-    agent: dict[str, Any] = {"profile": {}}
+def nest_agent_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nests the values of fields as the arguments of `create` are nested."""
+    arguments: dict[str, Any] = {"profile": {}}
     for field, value in values.items():
         if field.startswith(METADATA):
-            agent["profile"].setdefault("client_metadata", {})[field.removeprefix(METADATA)] = value
+            arguments["profile"].setdefault("client_metadata", {})[field.removeprefix(METADATA)] = value
         elif field.startswith(_PROFILE):
-            agent["profile"][field.removeprefix(_PROFILE)] = value
+            arguments["profile"][field.removeprefix(_PROFILE)] = value
         else:
-            agent[field] = value
-    return agent
+            arguments[field] = value
+    return arguments
 
 
-def _field_said(name: str, option: str) -> str:
-    """The field that an option names."""
-    if (known := _field_named(name)) is None:
-        raise Failed(f"{option}: {safe(name)} is not a field of an agent, which are: {', '.join(ALL_FIELDS)}")
-    return known
+def _parse_field(name: str, option: str) -> str:
+    """Returns the field that an option names."""
+    if (field := _find_field(name)) is None:
+        raise CommandError(
+            f"{option}: {escape_controls(name)} is not a field of an agent, which are: {', '.join(ALL_FIELDS)}"
+        )
+    return field
 
 
-def _field_named(name: str) -> str | None:
-    """The field with the name of a column, in any letter case and with spaces or hyphens for underscores."""
+def _find_field(name: str) -> str | None:
+    """Returns the field that has a column's name, ignoring letter case and treating spaces and hyphens as underscores."""
     if name.lower().startswith(METADATA) and len(name) > len(METADATA):
         return METADATA + name[len(METADATA) :]
-    return _BY_NAME.get(plain(name))
+    return _FIELDS_BY_NAME.get(normalize_column_name(name))
 
 
-class _Values:
-    """How cells are read."""
+class _CellParser:
+    """Parses cells according to the options `--date-format`, `--phone-country` and `--map-value`."""
 
     def __init__(self, options: Namespace) -> None:
-        self._forms: list[str] = options.date_format
-        for form in self._forms:
-            # Every part of a date must come from the cell.
-            if _date_in(_SOME_DAY.strftime(form), form) != _SOME_DAY:
-                raise Failed("--date-format must have a day, a month and a year, such as %d.%m.%Y")
-        self._phone = _phones_of(options.phone_country) if options.phone_country else None
-        self._words: dict[tuple[str, str], str] = {}
-        for one in options.map_value:
-            field, _, rest = one.partition(":")
-            word, sign, value = rest.rpartition("=")
+        self._date_formats: list[str] = options.date_format
+        for date_format in self._date_formats:
+            # A format that loses a part of the sample date does not describe whole dates.
+            if _parse_date(_SAMPLE_DATE.strftime(date_format), date_format) != _SAMPLE_DATE:
+                raise CommandError("--date-format must have a day, a month and a year, such as %d.%m.%Y")
+        self._parse_phone = _make_phone_parser(options.phone_country) if options.phone_country else None
+        self._mapped_cells: dict[tuple[str, str], str] = {}
+        for mapping in options.map_value:
+            field, _, rest = mapping.partition(":")
+            mapped_cell, sign, value = rest.rpartition("=")
             if not sign:
-                raise Failed(
+                raise CommandError(
                     '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
                 )
-            self._words[_field_said(field, "--map-value"), word.strip()] = value.strip()
-        self.constants = {field: value for (field, word), value in self._words.items() if not word}
-        """The values of fields that a row has nothing for."""
+            self._mapped_cells[_parse_field(field, "--map-value"), mapped_cell.strip()] = value.strip()
+        self.constants = {field: value for (field, mapped_cell), value in self._mapped_cells.items() if not mapped_cell}
+        """The values of fields for which a row has no cell, by field."""
 
-    def read(self, field: str, cell: str) -> Any:
-        """The value in a cell, and the cell itself if no option reads it: the rules say then what is wrong."""
-        text = self._words.get((field, cell), cell)
-        if field in _BOOLEAN:
+    def parse(self, field: str, cell: str) -> Any:
+        """Returns the value in a cell. A cell that no option can parse is returned unchanged, and validation reports
+        it.
+        """
+        text = self._mapped_cells.get((field, cell), cell)
+        if field in _BOOLEAN_FIELDS:
             return _BOOLEANS.get(text.lower(), text)
         if field == "date_of_birth":
-            dates = {found for form in self._forms if (found := _date_in(text, form))}
-            # Forms that read it differently cannot say which date it is.
+            dates = {day for date_format in self._date_formats if (day := _parse_date(text, date_format))}
+            # If two formats give different dates, the date is ambiguous and remains unchanged.
             return dates.pop().isoformat() if len(dates) == 1 else text
-        return self._phone(text) if field == "phone" and self._phone is not None else text
+        return self._parse_phone(text) if field == "phone" and self._parse_phone is not None else text
 
 
-def _date_in(text: str, form: str) -> date | None:
+def _parse_date(text: str, date_format: str) -> date | None:
     try:
-        moment = datetime.strptime(text, form)
+        moment = datetime.strptime(text, date_format)
     except ValueError:
         return None
-    # It takes 199021 for a date, too.
-    if re.sub(r"\b0+(?=\d)", "", moment.strftime(form)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
+    # strptime also accepts dates without separators, such as 199021. Formatting the date again shows the difference.
+    if re.sub(r"\b0+(?=\d)", "", moment.strftime(date_format)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
         return None
-    found = moment.date()
-    # A year of two digits: nobody is born in the future.
-    return found.replace(year=found.year - 100) if "%y" in form and found > date.today() else found
+    day = moment.date()
+    # A date of birth with a two-digit year cannot be in the future.
+    return day.replace(year=day.year - 100) if "%y" in date_format and day > date.today() else day
 
 
-# A long number as a spreadsheet writes it: 4915100000012.0, 4.9151E+12.
+# Long numbers in spreadsheet notation: 4915100000012.0, 4.9151E+12.
 _SPREADSHEET_NUMBER = re.compile(r"\d+\.0*|[\d.,]+[eE][+-]?\d+")
 
 
-def _phones_of(country: str) -> Callable[[str], str]:
-    """Returns a function that writes the phone numbers of a country as +, its code, and digits. It leaves a number unchanged, for
-    the rules to report, if digits of it would be lost or gained.
+def _make_phone_parser(country: str) -> Callable[[str], str]:
+    """Returns a function that formats the phone numbers of a country as +, country code and digits. A number that would
+    lose or gain digits is returned unchanged, and validation reports it.
     """
     try:
         import phonenumbers
     except ImportError:
-        raise Failed(
+        raise CommandError(
             "--phone-country needs phonenumbers, which is not installed here: pip install 'dealkit[phone]'"
         ) from None
     if country.upper() not in phonenumbers.SUPPORTED_REGIONS:
-        raise Failed("--phone-country must be a country's code of two letters, such as DE")
+        raise CommandError("--phone-country must be a country's code of two letters, such as DE")
     code = str(phonenumbers.country_code_for_region(country.upper()))
 
-    def read(text: str) -> str:
+    def parse(text: str) -> str:
         if _SPREADSHEET_NUMBER.fullmatch(text):
             return text
-        found = written(text)
-        # Only the plus sign may be missing: 4915100000012 begins with the code of DE already.
-        international = written(f"+{text}") if text.startswith(code) else None
-        return text if found is None or international not in (None, found) else found
+        number = format_number(text)
+        # The number may already start with the country code and lack only the plus sign, as in 4915100000012.
+        international = format_number(f"+{text}") if text.startswith(code) else None
+        return text if number is None or international not in (None, number) else number
 
-    def written(text: str) -> str | None:
+    def format_number(text: str) -> str | None:
         try:
             number = phonenumbers.parse(text, country.upper())
         except phonenumbers.NumberParseException:
             return None
-        # An extension would be lost.
+        # The E.164 format would drop the extension.
         if not phonenumbers.is_valid_number(number) or number.extension:
             return None
         return str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
 
-    return read
+    return parse

@@ -1,4 +1,4 @@
-"""The files that a command reads and writes. What it reads is bounded, and it replaces nothing but its own files."""
+"""Files that a command reads and writes. The size of input files is limited. Only regular files are replaced."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
-from dealkit._cli.exits import UNWRITABLE, Failed
-from dealkit._cli.screen import safe
+from dealkit._cli.exit_codes import UNWRITABLE, CommandError
+from dealkit._cli.terminal import escape_controls
 
-STANDARD = "-"
-"""Standard input in place of a file."""
+STANDARD_INPUT = "-"
+"""Stands for standard input in place of a file."""
 
-MOST_BYTES = 256 << 20
-"""What a list of ids or a table may have at most: some millions of ids, or a million agents."""
+MAX_INPUT_BYTES = 256 << 20
+"""The maximum size of a list of ids or a table, enough for several million ids or a million agents."""
 
-# A cell may be as long as a picture, but no line is without end.
-_LONGEST_LINE = 16 << 20
+# Allows a cell with an embedded picture, but not an endless line.
+_MAX_LINE_LENGTH = 16 << 20
 
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -35,73 +35,78 @@ _BYTE_ORDER_MARKS = {
 
 _OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
 
-# What to do about a table in another form.
-_SAVE = 'in a spreadsheet, save it as "CSV UTF-8"'
+# The action to take if a table has another format.
+_SAVE_ADVICE = 'in a spreadsheet, save it as "CSV UTF-8"'
 
 
-def named(path: str | Path) -> str:
-    """The name of a file in a text."""
-    return "standard input" if str(path) == STANDARD else safe(str(path))
+def file_display_name(path: str | Path) -> str:
+    """Returns the name of a file for messages."""
+    return "standard input" if str(path) == STANDARD_INPUT else escape_controls(str(path))
 
 
-def lines_of(path: str | Path, encoding: str | None = None) -> Iterator[str]:
-    """The lines of a file or of standard input, with their ends.
+def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
+    """Reads the lines of a file or of standard input, with their line ends.
 
-    Without an encoding, or with a byte-order mark, it is the mark's, or else UTF-8. Errors name the file and the line, but
+    A byte-order mark takes precedence over `encoding`, and the default is UTF-8. Errors name the file and the line, but
     show none of its content.
     """
-    name, number, length = named(path), 0, 0
-    if str(path) == STANDARD and sys.stdin is None:
-        raise Failed("standard input is closed")
+    name, number, length = file_display_name(path), 0, 0
+    if str(path) == STANDARD_INPUT and sys.stdin is None:
+        raise CommandError("standard input is closed")
     try:
-        # BufferedReader reads whatever a program has put in place of standard input.
-        source: Any = sys.stdin.buffer if str(path) == STANDARD else open(path, "rb", buffering=0)
+        # BufferedReader accepts any stream that a program uses in place of standard input.
+        source: Any = sys.stdin.buffer if str(path) == STANDARD_INPUT else open(path, "rb", buffering=0)
         with io.BufferedReader(source) as file:
             beginning = file.peek(4)
             if kind := next((kind for mark, kind in _OTHER_FILES.items() if beginning.startswith(mark)), None):
-                raise Failed(f"{name} is {kind}, not text; {_SAVE}")
-            marked = next((of for mark, of in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
-            encoding = marked or encoding or "utf-8"
+                raise CommandError(f"{name} is {kind}, not text; {_SAVE_ADVICE}")
+            detected = next((codec for mark, codec in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
+            encoding = detected or encoding or "utf-8"
             text = io.TextIOWrapper(file, encoding, newline="")
-            while line := text.readline(_LONGEST_LINE):
+            while line := text.readline(_MAX_LINE_LENGTH):
                 number, length = number + 1, length + len(line)
                 if "\0" in line:
-                    raise Failed(f"{name} is not text in {encoding.upper()}")
-                if length >= MOST_BYTES or len(line) >= _LONGEST_LINE:
-                    raise Failed(
-                        f"{name} is longer than {MOST_BYTES >> 20} MiB, or has a line of more than "
-                        f"{_LONGEST_LINE >> 20} MiB. Is it the right file? If so, split it"
+                    raise CommandError(f"{name} is not text in {encoding.upper()}")
+                if length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
+                    raise CommandError(
+                        f"{name} is longer than {MAX_INPUT_BYTES >> 20} MiB, or has a line of more than "
+                        f"{_MAX_LINE_LENGTH >> 20} MiB. Is it the right file? If so, split it"
                     )
                 yield line
     except LookupError:
-        raise Failed(
-            f"--encoding {safe(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
+        raise CommandError(
+            f"--encoding {escape_controls(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
         ) from None
     except UnicodeError as error:
-        # What was read together with it begins after the last line.
-        before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
-        raise Failed(f"{name}: line {number + 1 + before} is not {(encoding or '').upper()}; {_SAVE}") from None
+        # The decoder reads several lines at a time, so the error's line may be after the last returned one.
+        lines_before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
+        raise CommandError(
+            f"{name}: line {number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
+        ) from None
     except OSError as error:
-        raise Failed(f"{name} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
-    """Refuses to write a file that is also read, under whatever name."""
-    for output, one in product(outputs, inputs):
-        read = "/dev/stdin" if one == STANDARD else one
-        if read is not None and output.exists() and os.path.exists(read) and output.samefile(read):
-            raise Failed(
-                f"{named(output)} would be written, but is the same file as {named(one or read)}, which is read: choose "
+def reject_outputs_that_are_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
+    """Rejects an output file that is the same file as an input, even under another name."""
+    for output, input_path in product(outputs, inputs):
+        input_file = "/dev/stdin" if input_path == STANDARD_INPUT else input_path
+        if input_file is not None and output.exists() and os.path.exists(input_file) and output.samefile(input_file):
+            raise CommandError(
+                f"{file_display_name(output)} would be written, but is the same file as {file_display_name(input_path or input_file)}, which is read: choose "
                 "another name"
             )
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is a file that would be replaced. Anything that is no file of its own is refused: it is not known
-    what would be overwritten through a link, or whose device it is."""
+def output_file_exists(path: Path) -> bool:
+    """Returns whether the output file exists. Raises CommandError for a link, a folder or a device, because writing
+    could then affect another file or a device.
+    """
     if not path.parent.is_dir():
-        folder = named(path.parent)
-        raise Failed(f"{named(path)} cannot be written: there is no folder {folder}; create it first", UNWRITABLE)
+        folder = file_display_name(path.parent)
+        raise CommandError(
+            f"{file_display_name(path)} cannot be written: there is no folder {folder}; create it first", UNWRITABLE
+        )
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -109,27 +114,28 @@ def is_there(path: Path) -> bool:
     if stat.S_ISREG(mode):
         return True
     kind = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a file"
-    raise Failed(f"{named(path)} cannot be written: it is {kind}; choose another name", UNWRITABLE)
+    raise CommandError(f"{file_display_name(path)} cannot be written: it is {kind}; choose another name", UNWRITABLE)
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file that takes the place of another as a whole, once it is written."""
-    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+def open_replacement(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """Opens a temporary file that replaces `path` after the block, in one step."""
+    new_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
-        with open(new, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(new_path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(new, path)
+        os.replace(new_path, path)
     except BaseException:
-        new.unlink(missing_ok=True)
+        new_path.unlink(missing_ok=True)
         raise
 
 
-def temporary_database(tables: str) -> sqlite3.Connection:
-    """An empty database with these tables."""
-    # SQLite removes its file as soon as it is open. Nothing else opens it, and nothing needs to be undone.
+def open_temporary_database(tables: str) -> sqlite3.Connection:
+    """Opens an empty temporary database and creates tables."""
+    # SQLite deletes a temporary file right after opening it. No other process uses it and nothing is rolled back, so a
+    # journal is unnecessary.
     database = sqlite3.connect("", isolation_level=None)
     database.executescript(f"PRAGMA journal_mode = OFF; {tables}; BEGIN")
     return database

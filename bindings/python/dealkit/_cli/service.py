@@ -1,6 +1,7 @@
-"""The service that a command uses, and the two commands that only read: `dealkit deal` and `dealkit check`.
+"""The client for a command's service, and the commands `dealkit deal` and `dealkit check`.
 
-Its address comes from an option or the environment, its key only from the environment or a file that it names.
+The base URL comes from an option or the environment. The key comes only from the environment or from a file that it
+names.
 """
 
 from __future__ import annotations
@@ -21,30 +22,37 @@ from dealkit import (
     PermissionDeniedError,
     RawResponse,
 )
-from dealkit._cli.advice import code_of, explanation
-from dealkit._cli.exits import DONE, NO_SERVICE, Failed
-from dealkit._cli.screen import is_text, outline, painted, pairs, safe, say
+from dealkit._cli.error_messages import exit_code_for, format_error_with_advice
+from dealkit._cli.exit_codes import DONE, SERVICE_FAILED, CommandError
+from dealkit._cli.terminal import (
+    colorize,
+    escape_controls,
+    format_outline,
+    format_pairs,
+    is_valid_unicode,
+    print_result,
+)
 
-_NO_KEY = """\
+_NO_KEY_MESSAGE = """\
 the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
 the shell ask for it:
   read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
 Or put the path of a file with the key into DEALKIT_SERVICE_KEY_FILE."""
 
-NO_ADDRESS = """\
+NO_BASE_URL_MESSAGE = """\
 the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment variable \
 DEALKIT_BASE_URL"""
 
-_ANYBODY = """\
+_KEY_NOT_CHECKED = """\
 Something responds, but to a made-up key as it does to yours, so nothing looks at keys there. Check the base URL, its path too."""
 
 
-def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
-    """A client with the options of the command line. Nothing is sent yet."""
-    if not (_variable("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
-        raise Failed(_NO_KEY)
-    if not address(options):
-        raise Failed(NO_ADDRESS)
+def make_client(options: Namespace, *, max_retries: int | None = None) -> Client:
+    """Creates a client from the command line's options. Sends nothing."""
+    if not (_environment_variable("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
+        raise CommandError(_NO_KEY_MESSAGE)
+    if not service_url(options):
+        raise CommandError(NO_BASE_URL_MESSAGE)
     return Client(
         base_url=options.base_url,
         timeout=options.timeout,
@@ -57,86 +65,90 @@ def connect(options: Namespace, *, max_retries: int | None = None) -> Client:
     )
 
 
-def address(options: Namespace) -> str:
-    """The address of the service, as the user gave it."""
-    given: str = options.base_url or _variable("DEALKIT_BASE_URL")
-    return given.rstrip("/")
+def service_url(options: Namespace) -> str:
+    """Returns the base URL as the user gave it."""
+    url: str = options.base_url or _environment_variable("DEALKIT_BASE_URL")
+    return url.rstrip("/")
 
 
-def _variable(name: str) -> str:
+def _environment_variable(name: str) -> str:
     value = os.environ.get(name, "")
-    if not is_text(value):
-        raise Failed(f"the environment variable {name} is not valid text")
+    if not is_valid_unicode(value):
+        raise CommandError(f"the environment variable {name} is not valid text")
     return value
 
 
-def made_up() -> str:
-    """A key or an id that nobody has."""
+def generate_unknown_id() -> str:
+    """Generates a key or id that the service does not know."""
     return f"dealkit-check-{secrets.token_hex(8)}"
 
 
-def probe(client: Client) -> RawResponse[Deal] | DealkitError:
-    """Requests a deal that does not exist, which shows whether the service is there, and changes nothing."""
+def probe_service(client: Client) -> RawResponse[Deal] | DealkitError:
+    """Requests a deal that does not exist, to see whether the service responds. This changes nothing."""
     try:
-        response = client.with_raw_response.deals.retrieve(made_up())
+        response = client.with_raw_response.deals.retrieve(generate_unknown_id())
         response.parse()
         return response
     except DealkitError as error:
         return error
 
 
-def deal(options: Namespace) -> int:
-    """Retrieves a deal and shows it."""
-    with connect(options) as client:
-        found = client.deals.retrieve(options.id)
+def show_deal(options: Namespace) -> int:
+    """Retrieves a deal and prints it."""
+    with make_client(options) as client:
+        found_deal = client.deals.retrieve(options.id)
     if options.json:
-        options.result = found.to_json(indent=2)
+        options.result = found_deal.to_json(indent=2)
     else:
-        say(painted(f"Deal {safe(found.id)}", "bold"))
-        for lines in outline({name: value for name, value in found.to_dict().items() if name != "id"}):
-            print(lines)
+        print_result(colorize(f"Deal {escape_controls(found_deal.id)}", "bold"))
+        for line in format_outline({name: value for name, value in found_deal.to_dict().items() if name != "id"}):
+            print(line)
     return DONE
 
 
-def check(options: Namespace) -> int:
-    """Can the service be reached, and does it accept the key?"""
+def check_service(options: Namespace) -> int:
+    """Checks whether the service responds and accepts the key."""
     if options.deal:
-        raise Failed("--deal belongs to --conformance, which is missing")
-    with connect(options, max_retries=0) as client:
-        begun = time.monotonic()
-        response = probe(client)
-        took = f"{(time.monotonic() - begun) * 1000:.0f} ms"
-        accepted, why, code = _look_at_key(client, response)
-    found = {"service": safe(address(options))}
+        raise CommandError("--deal belongs to --conformance, which is missing")
+    with make_client(options, max_retries=0) as client:
+        started = time.monotonic()
+        response = probe_service(client)
+        elapsed = f"{(time.monotonic() - started) * 1000:.0f} ms"
+        accepted, problem, code = _check_key(client, response)
+    facts = {"service": escape_controls(service_url(options))}
     match response:
         case APIConnectionError(outcome="not_sent"):
-            found["reached"] = f"no, after {took}"
+            facts["reached"] = f"no, after {elapsed}"
         case APIStatusError() | RawResponse():
-            found["reached"] = f"yes, in {took}, over {response.http_version}"
-            found["key"] = accepted
+            facts["reached"] = f"yes, in {elapsed}, over {response.http_version}"
+            facts["key"] = accepted
         case _:
-            found["reached"] = f"yes, in {took}, but it did not respond as it should"
-    options.result.update(found)
-    say(pairs({name.capitalize(): text for name, text in found.items()}))
-    if why:
-        options.result["errors"].append({"message": why})
-        say(f"\n{why}")
+            facts["reached"] = f"yes, in {elapsed}, but it did not respond as it should"
+    options.result.update(facts)
+    print_result(format_pairs({name.capitalize(): text for name, text in facts.items()}))
+    if problem:
+        options.result["errors"].append({"message": problem})
+        print_result(f"\n{problem}")
     return code
 
 
-def _look_at_key(client: Client, response: RawResponse[Deal] | DealkitError) -> tuple[str, str, int]:
-    """What is known of the key, why it is not accepted, and the exit code."""
+def _check_key(client: Client, response: RawResponse[Deal] | DealkitError) -> tuple[str, str, int]:
+    """Returns the state of the key, the problem with it (an empty string if the service accepts it), and the exit code."""
     match response:
         case AuthenticationError():
-            return "not accepted", explanation(response), NO_SERVICE
+            return "not accepted", format_error_with_advice(response), SERVICE_FAILED
         case PermissionDeniedError():
-            return "not allowed to read deals", explanation(response), NO_SERVICE
+            return "not allowed to read deals", format_error_with_advice(response), SERVICE_FAILED
         case DealkitError() if not isinstance(response, NotFoundError):
-            return "unclear whether it is accepted", explanation(response), code_of(response)
-    # Any web server says that there is no such page. Only what looks at keys refuses one that nobody has.
-    with client.with_options(service_key=made_up()) as stranger:
-        refusal = probe(stranger)
-    if isinstance(refusal, AuthenticationError | PermissionDeniedError):
+            return "unclear whether it is accepted", format_error_with_advice(response), exit_code_for(response)
+    # Any web server responds with 404 to an unknown path. Only a service that checks keys rejects an unknown key.
+    with client.with_options(service_key=generate_unknown_id()) as client_with_unknown_key:
+        unknown_key_response = probe_service(client_with_unknown_key)
+    if isinstance(unknown_key_response, AuthenticationError | PermissionDeniedError):
         return "accepted", "", DONE
-    why = _ANYBODY if isinstance(refusal, NotFoundError | RawResponse) else explanation(refusal)
-    return "unclear whether it is accepted", why, NO_SERVICE
+    problem = (
+        _KEY_NOT_CHECKED
+        if isinstance(unknown_key_response, NotFoundError | RawResponse)
+        else format_error_with_advice(unknown_key_response)
+    )
+    return "unclear whether it is accepted", problem, SERVICE_FAILED

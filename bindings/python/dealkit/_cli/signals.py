@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signals that ask a command to end."""
+"""Signal handling: Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -10,68 +10,72 @@ from typing import Any, Self
 
 def is_stopping() -> bool:
     """Returns whether a signal has asked the running command to stop."""
-    return _entered is not None and _entered.is_stopping
+    return _active is not None and _active.is_stopping
 
 
 class Signals:
-    """While it is entered, SIGTERM, and SIGHUP when the terminal or the connection to it ends, stop the command as
-    Ctrl-C does: with KeyboardInterrupt, or as ``stopping`` says.
+    """Context manager that installs signal handlers. SIGTERM and SIGHUP then stop the command as Ctrl-C does: with
+    KeyboardInterrupt, or with the callback of ``call_on_first_signal``.
+
+    The system sends SIGHUP when the terminal or the connection to it closes.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        """The exit code, once a signal other than Ctrl-C has come."""
+        """The exit code after a signal other than Ctrl-C; None before one has arrived."""
         self.is_stopping = False
-        """Whether a signal has come."""
-        self._stop: Callable[[], None] | None = None
-        self._is_ending = False
-        self._before: dict[int, Any] = {}
+        """True once a signal has arrived."""
+        self._on_first_signal: Callable[[], None] | None = None
+        self._is_finishing = False
+        self._previous_handlers: dict[int, Any] = {}
 
     @contextmanager
-    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
-        """While it is entered, the first signal only calls ``stop``. An exception could come between a result and the
-        line that takes it, and the result would be lost.
+    def call_on_first_signal(self, on_first_signal: Callable[[], None]) -> Iterator[None]:
+        """Calls a function at the first signal instead of raising KeyboardInterrupt. An exception could be raised
+        between the statements that receive and store a result, and lose the result.
         """
-        self._stop = stop
+        self._on_first_signal = on_first_signal
         try:
             yield
         finally:
-            self._stop = None
+            self._on_first_signal = None
 
-    def begin_to_end(self) -> None:
-        """Has signals raise nothing from now on, because only the output is left to be written: they end the wait for its reader."""
-        self._is_ending = True
+    def mark_finishing(self) -> None:
+        """Stops raising KeyboardInterrupt, because only output remains to be written. A signal now only ends the wait
+        for the output's reader.
+        """
+        self._is_finishing = True
 
-    def _come(self, number: int, _frame: object) -> None:
+    def _handle(self, number: int, _frame: object) -> None:
         was_stopping, self.is_stopping = self.is_stopping, True
-        if self._is_ending:
+        if self._is_finishing:
             self.code = self.code or 128 + number
             return
         if number != signal.SIGINT:
             if was_stopping:
-                # Each of them often comes more than once; only Ctrl-C gives up what is in flight.
+                # SIGTERM and SIGHUP often arrive more than once, so only a second Ctrl-C cancels the calls in flight.
                 return
             self.code = 128 + number
-        if self._stop is None or was_stopping:
+        if self._on_first_signal is None or was_stopping:
             raise KeyboardInterrupt
-        self._stop()
+        self._on_first_signal()
 
     def __enter__(self) -> Self:
-        global _entered
-        _entered = self
+        global _active
+        _active = self
         # Windows has no SIGHUP.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            # As nohup leaves it.
+            # A signal that the parent process ignores stays ignored, such as SIGHUP under nohup.
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._come)
+                self._previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *raised: object) -> None:
-        global _entered
-        for number, handler in self._before.items():
+        global _active
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        _entered = None
+        _active = None
 
 
-_entered: Signals | None = None
+_active: Signals | None = None

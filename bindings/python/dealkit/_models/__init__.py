@@ -1,1 +1,1 @@
-"""The response types and the request."""
+"""Response models and the create request."""

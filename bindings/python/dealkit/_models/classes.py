@@ -1,4 +1,4 @@
-"""The models: the native classes, completed with the methods that run Python code, since native code runs none."""
+"""Completes the native model classes with methods in Python. The native module itself runs no Python code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.errors import sealed, unwrap
-from dealkit._models.methods import ModelMethods, made
+from dealkit._models.methods import ModelMethods, build_model
 from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
 
@@ -23,20 +23,20 @@ MODELS: tuple[type[Any], ...] = tuple(_Model.__subclasses__())
 
 
 @sealed
-def _made(cls: Any, **given: Any) -> Any:
-    return made(cls, given)
+def _construct(cls: Any, **attributes: Any) -> Any:
+    return build_model(cls, attributes)
 
 
-_NEW: Any = staticmethod(_made)
+_CONSTRUCT: Any = staticmethod(_construct)
 
 
-def _object(wire: str, doc: str) -> property:
-    """The attribute for a free-form JSON object: a fresh copy each time."""
+def _object_property(wire: str, doc: str) -> property:
+    """Makes the property for a free-form JSON object. Each access returns a fresh copy."""
 
     def attribute(self: Any) -> Any:
-        found = unwrap(self._get(wire))
-        # Anything else could not be read, and is in `extra`.
-        return MappingProxyType(found) if isinstance(found, dict) else None
+        value = unwrap(self._get(wire))
+        # A value of another type is unreadable, and `extra` holds it.
+        return MappingProxyType(value) if isinstance(value, dict) else None
 
     return property(attribute, doc=doc)
 
@@ -63,8 +63,8 @@ class _RawResponseMethods:
         return unwrap(self._json())
 
     def __repr__(self: Any) -> str:
-        shown = f"status_code={self.status_code}, request_id={self.request_id!r}, attempts={self.attempts}"
-        return f"RawResponse({shown}, body=<{len(self.body)} bytes>)"
+        description = f"status_code={self.status_code}, request_id={self.request_id!r}, attempts={self.attempts}"
+        return f"RawResponse({description}, body=<{len(self.body)} bytes>)"
 
 
 class _RawJsonMethods:
@@ -85,33 +85,35 @@ def _add_methods(native: Any, methods: type) -> None:
             setattr(native, name, method)
 
 
-def _complete_all() -> None:
-    # Native code imports nothing: an import runs Python code.
-    # A number in a document has at most 29 digits, so it fits; rounding would raise an exception.
+def _complete_native_classes() -> None:
+    # Passes the Python objects that the native module needs, because it imports nothing itself. A number in a document
+    # has at most 29 digits, fewer than this context's precision; the trap reports any rounding.
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
-        model.__new__ = _NEW
+        model.__new__ = _CONSTRUCT
         fields = model.__dealkit_fields__
         for name, wire, kind, _, _, doc in fields:
             if kind == "object":
-                setattr(model, name, _object(wire, doc))
-        model._compared = attrgetter(*(name for name, *_ in fields), "extra")
-        model._hashed = attrgetter(*(name for name, _, kind, *_ in fields if kind not in ("object", "strings")))
+                setattr(model, name, _object_property(wire, doc))
+        model._comparison_values = attrgetter(*(name for name, *_ in fields), "extra")
+        model._hashable_values = attrgetter(
+            *(name for name, _, kind, *_ in fields if kind not in ("object", "strings"))
+        )
     _add_methods(RawResponse, _RawResponseMethods)
     response: Any = RawResponse
     response.__class_getitem__ = classmethod(GenericAlias)
     _add_methods(RawJson, _RawJsonMethods)
-    # Registered as early as possible, so that it runs as late as possible.
-    atexit.register(_end)
+    # atexit runs functions in reverse order, so this one, registered early, runs late.
+    atexit.register(_shut_down_native)
 
 
-def _end() -> None:
-    # At the end of the process, CPython runs this in a subinterpreter that the program has not destroyed. There, a thread that
-    # gives up the GIL never gets it back, and the background threads cannot take the GIL.
+def _shut_down_native() -> None:
+    # A subinterpreter that still exists when the process exits calls this while Python is finalizing. A thread that
+    # releases the GIL then never gets it back, so nothing can be shut down.
     if not sys.is_finalizing():
         _native.shut_down()
 
 
-_complete_all()
+_complete_native_classes()

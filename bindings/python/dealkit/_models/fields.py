@@ -12,8 +12,8 @@ from dealkit.enums import Role
 
 __all__ = ["Field", "fields"]
 
-# The type that a field of each kind is read as.
-TYPES = {
+# The annotation of a field, by its kind.
+_TYPES = {
     "text": "str",
     "role": "Role | str",
     "boolean": "bool",
@@ -25,34 +25,34 @@ TYPES = {
     "strings": "Mapping[str, str]",
 }
 
-# What the names in these types refer to.
-_NAMES = {
+# The names that the annotations use.
+_TYPE_NAMESPACE = {
     **vars(_native),
     **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
 }
 
 
-def read_type(kind: str, need: str) -> str:
-    """The type of an attribute, as source text."""
+def format_type(kind: str, need: str) -> str:
+    """Returns a field's annotation as source code."""
     if kind.startswith("["):
         return f"tuple[{kind[1:-1]}, ...]"
-    of = TYPES.get(kind, kind)
-    return of if need == "required" or kind == "strings" else f"{of} | None"
+    annotation = _TYPES.get(kind, kind)
+    return annotation if need == "required" or kind == "strings" else f"{annotation} | None"
 
 
 class Field(NamedTuple):
     """A field of a model; ``fields`` lists them."""
 
     name: str
-    """The attribute."""
+    """The name of the attribute."""
     wire_name: str
     """The name that the service uses and ``to_json`` writes."""
     type: Any
     """The type of the attribute, such as ``str``, ``Decimal | None`` or ``tuple[Offer, ...]``."""
     required: bool
-    """Whether it is always present; a missing field is read as None, or as empty."""
+    """True if the field is always present; a missing field is read as None, or as empty."""
     personal: bool
-    """Whether its value is personal or of unknown content, so that ``repr`` hides it."""
+    """True if the value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
     """A description."""
 
@@ -62,10 +62,10 @@ def fields(model: Any, /) -> tuple[Field, ...]:
 
     >>> columns = [field.name for field in dealkit.fields(dealkit.Deal)]
     """
-    stated = getattr(model, "__dealkit_fields__", None)
-    if stated is None:
+    field_rows = getattr(model, "__dealkit_fields__", None)
+    if field_rows is None:
         raise TypeError(f"fields() takes a model such as Deal, not {type(model).__name__}")
     return tuple(
-        Field(name, wire, eval(read_type(kind, need), _NAMES), need == "required", show == "hidden", doc)
-        for name, wire, kind, need, show, doc in stated
+        Field(name, wire, eval(format_type(kind, need), _TYPE_NAMESPACE), need == "required", show == "hidden", doc)
+        for name, wire, kind, need, show, doc in field_rows
     )

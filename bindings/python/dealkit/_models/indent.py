@@ -1,31 +1,31 @@
-"""JSON text over several lines, with every character of its values unchanged."""
+"""Indents JSON text without changing any character of its values."""
 
 from __future__ import annotations
 
 import re
 
-# A string, a bracket, a comma or colon, or anything else between two of these; white space is not a token.
+# A token: a string, a bracket, a comma, a colon, or a number or literal.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
-# Deeper nesting stays on one line: indentation that grows with the depth would exhaust any memory.
-_DEEPEST = 127
+# Deeper levels stay on one line. Otherwise, the indentation of a deeply nested document would exhaust memory.
+_MAX_DEPTH = 127
 
 
-def indented(json: str, width: int) -> str:
-    """The JSON as `json.dumps` indents it."""
+def indent_json(json: str, width: int) -> str:
+    """Indents a JSON text as `json.dumps` does."""
     parts: list[str] = []
     depth = 0
-    before = ""
+    previous = ""
     for match in _TOKEN.finditer(json):
         token = match[0]
         closes = token in ("}", "]")
-        is_shallow = depth <= _DEEPEST
+        is_shallow = depth <= _MAX_DEPTH
         depth -= closes
-        # An empty container stays together.
-        if is_shallow and (before in ("{", "[", ",") or closes) and not (closes and before in ("{", "[")):
-            if before:
+        # An empty container stays on one line.
+        if is_shallow and (previous in ("{", "[", ",") or closes) and not (closes and previous in ("{", "[")):
+            if previous:
                 parts.append("\n" + " " * (width * depth))
         parts.append(token + " " if token == ":" and is_shallow else token)
         depth += token in ("{", "[")
-        before = token
+        previous = token
     return "".join(parts)

@@ -1,5 +1,7 @@
-"""What the models can do beside holding values, stated once: `classes.py` adds it to the native classes, and their stub inherits
-it. Native code runs no Python code.
+"""Methods of the models that need Python code.
+
+`classes.py` adds them to the native classes, and the classes' stub inherits from ModelMethods. The native module itself
+runs no Python code.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from dealkit._models.unreadable import UnreadableField
 
 
-# What an argument of each kind must be.
-_TAKEN: dict[str, tuple[Any, str]] = {
+# The accepted types of an argument and their description, by the field's kind.
+_ARGUMENT_TYPES: dict[str, tuple[Any, str]] = {
     "text": (str, "a str"),
     "role": (str, "a Role or a str"),
     "boolean": (bool, "a bool"),
@@ -34,26 +36,28 @@ _TAKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-def _json(label: str, kind: str, value: Any) -> Any:
-    """The JSON of an argument, in Python's built-in types."""
-    of = type(value)
-    found = of.__name__
+def _to_json_value(label: str, kind: str, value: Any) -> Any:
+    """Converts an argument to a JSON value made of built-in types."""
+    value_type = type(value)
+    type_name = value_type.__name__
     if kind.startswith("["):
         if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
-            raise TypeError(f"{label} must be an iterable of {kind[1:-1]}, not {found}")
-        return [_json(f"{label}[{at}]", kind[1:-1], item) for at, item in enumerate(value)]
+            raise TypeError(f"{label} must be an iterable of {kind[1:-1]}, not {type_name}")
+        return [_to_json_value(f"{label}[{index}]", kind[1:-1], item) for index, item in enumerate(value)]
     if kind[0].isupper():
-        of_class = getattr(_native, kind)
-        if isinstance(value, of_class):
+        model = getattr(_native, kind)
+        if isinstance(value, model):
             return _native.raw_json(value._to_json())
         if isinstance(value, Mapping):
-            return _document(of_class, value)
-        raise TypeError(f"{label} must be of type {kind}, not {found}")
-    taken, expected = _TAKEN[kind]
-    # A subclass that means something else.
-    is_other = issubclass(of, bool) and kind != "boolean" or issubclass(of, datetime) and kind == "date"
-    if is_other or not issubclass(of, taken):
-        raise TypeError(f"{label} must be {expected}, not {found}")
+            return _build_document(model, value)
+        raise TypeError(f"{label} must be of type {kind}, not {type_name}")
+    accepted, expected = _ARGUMENT_TYPES[kind]
+    # bool is a subclass of int, and datetime of date, but each means something else here.
+    has_other_meaning = (
+        issubclass(value_type, bool) and kind != "boolean" or issubclass(value_type, datetime) and kind == "date"
+    )
+    if has_other_meaning or not issubclass(value_type, accepted):
+        raise TypeError(f"{label} must be {expected}, not {type_name}")
     if kind == "date":
         return value.isoformat()
     if kind == "timestamp":
@@ -63,72 +67,78 @@ def _json(label: str, kind: str, value: Any) -> Any:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
             raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return _raw(label, value) if taken is Mapping else to_builtin_types(value)
+    return _to_raw_json(label, value) if accepted is Mapping else to_builtin_types(value)
 
 
-def _text(label: str, value: Any) -> str:
+def _encode_json(label: str, value: Any) -> str:
     text = _native.json_text(label, to_builtin_types(value))
     if isinstance(text, str):
         return text
-    # The failure names what may be personal.
+    # The native error names a location that may be personal, so this message omits it.
     raise ValueError(f"{label} holds something that JSON cannot, such as a set, a NaN or an unpaired surrogate")
 
 
-def _raw(label: str, value: Any) -> Any:
-    return unwrap(_native.raw_json(_text(label, value)))
+def _to_raw_json(label: str, value: Any) -> Any:
+    return unwrap(_native.raw_json(_encode_json(label, value)))
 
 
-def _document(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON document of a model with these attributes, in which nested models may be mappings, too."""
+def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Builds a model's JSON document from its attributes. A nested model may be given as a mapping."""
     label, fields = model.__name__, {name: (wire, kind) for name, wire, kind, *_ in model.__dealkit_fields__}
-    extra = given.get("extra") or {}
+    extra = attributes.get("extra") or {}
     if not isinstance(extra, Mapping):
         raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
-    found = {to_builtin_types(wire): _raw(f"{label}.extra", value) for wire, value in extra.items()}
-    document: dict[str, Any] = dict(found)
-    for name, value in given.items():
+    extra_fields = {to_builtin_types(wire): _to_raw_json(f"{label}.extra", value) for wire, value in extra.items()}
+    document: dict[str, Any] = dict(extra_fields)
+    for name, value in attributes.items():
         if name == "extra" or value is None:
             continue
         if name not in fields:
             raise TypeError(f"{label} has no attribute {name}")
         wire, kind = fields[name]
-        if wire not in found:
-            document[wire] = _json(f"{label}.{name}", kind, value)
+        if wire not in extra_fields:
+            document[wire] = _to_json_value(f"{label}.{name}", kind, value)
         elif value not in ((), [], {}):
             raise ValueError(f"{label}.extra must not hold {wire}, which is given as {name}")
     return document
 
 
-def made(
-    model: Any, given: Mapping[str, Any], kept: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
+def build_model(
+    model: Any, attributes: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
 ) -> Any:
-    """A model with these attributes, and what is kept of another one's JSON. It is read as a response is."""
-    return unwrap(model._read(_text(model.__name__, {**(kept or {}), **_document(model, given)}), on_unreadable))
+    """Builds a model from attributes and the unchanged JSON of another model, by reading their document like a
+    response.
+    """
+    return unwrap(
+        model._read(
+            _encode_json(model.__name__, {**(unchanged or {}), **_build_document(model, attributes)}), on_unreadable
+        )
+    )
 
 
-def _replaced(model: Any, changes: dict[str, Any]) -> Any:
+def _replace_attributes(model: Any, changes: dict[str, Any]) -> Any:
     extra = model.extra.keys()
     changed = {wire for name, wire, *_ in model.__dealkit_fields__ if name in changes}
     if "extra" in changes:
         changed |= extra
     wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
-    kept = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
-    return made(type(model), changes, kept, "skip" if model.unreadable else "raise")
+    unchanged = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
+    return build_model(type(model), changes, unchanged, "skip" if model.unreadable else "raise")
 
 
 class ModelMethods:
-    """The methods of every model that are Python code."""
+    """The methods of every model that are written in Python."""
 
-    # What is native.
+    # Implemented in the native class.
     __dealkit_fields__: ClassVar[tuple[tuple[str, str, str, str, str, str], ...]]
     _read: ClassVar[Any]
     _unreadable: Any
     _to_json: Any
     _get: Any
-    # The attributes that count for equality, and those of them that are hashable. They are read by C code: a frame of a
-    # traceback would show them.
-    _compared: ClassVar[Any]
-    _hashed: ClassVar[Any]
+    # Getters of the attributes that equality compares, and of the hashable ones among them. attrgetter is C code: a
+    # Python frame would show the values in a traceback.
+    _comparison_values: ClassVar[Any]
+    _hashable_values: ClassVar[Any]
 
     @classmethod
     def from_json(
@@ -136,10 +146,10 @@ class ModelMethods:
     ) -> Self:
         """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of the value that could not be read and keeps the document.
+        Raises DecodeError, which names the path of the value that could not be read and holds the document.
 
         Args:
-            on_unreadable: What becomes of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"skip"``
+            on_unreadable: The handling of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"skip"``
                 reads it as None, or as empty, and lists it in ``unreadable``.
         """
         outcome = cls._read(document, on_unreadable)
@@ -148,58 +158,58 @@ class ModelMethods:
 
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
-        """The optional fields that could not be read, here and at any depth: there are some only where
-        ``on_unreadable="skip"`` was asked for.
+        """The optional fields that could not be read, here and at any depth. Empty unless ``on_unreadable="skip"`` was
+        given.
 
-        Such a field is None, or empty, and its JSON is kept as that of an undocumented field is: ``extra``, ``get`` and
-        ``to_json`` have it.
+        Such a field is None, or empty. Like the JSON of an undocumented field, its JSON is available from ``extra``,
+        ``get`` and ``to_json``.
         """
-        found = unwrap(self._unreadable())
-        if not found:
+        unreadable_fields = unwrap(self._unreadable())
+        if not unreadable_fields:
             return ()
         from dealkit._models.unreadable import UnreadableField
 
-        return tuple(UnreadableField(*field) for field in found)
+        return tuple(UnreadableField(*field) for field in unreadable_fields)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value, every undocumented field, and what was in place of those that could not be read, but not whether
-        the service sent null, an empty list or nothing at all.
+        It holds every value, every undocumented field, and the original JSON of unreadable fields. It does not show
+        whether the service sent null, an empty list or nothing at all.
 
         Args:
-            indent: How many spaces each level is indented by; None writes one line.
+            indent: The number of spaces per level; None writes one line.
         """
         json = self._to_json()
         if indent is None:
             return json  # type: ignore[no-any-return]
         if not isinstance(indent, int) or isinstance(indent, bool) or indent < 0:
             raise TypeError("indent must be a number of spaces, or None")
-        from dealkit._models.indent import indented
+        from dealkit._models.indent import indent_json
 
-        return indented(json, indent)
+        return indent_json(json, indent)
 
     def get(self, name: str, /) -> Any:
-        """A field as JSON by its name on the wire, documented or not; None if there is none, or null.
+        """Returns a field as JSON by its name on the wire, documented or not; None if the field is missing or null.
 
-        A documented list or mapping that was absent is empty. A program that reads an undocumented field in this way survives
-        the day on which it is documented. The value is what ``json.loads`` would give, with exact numbers: a date is a str,
-        and a nested model is a dict.
+        A documented list or mapping that was absent is empty. A program that reads an undocumented field with this
+        method still works after the field is documented. The value is what ``json.loads`` would return, with exact
+        numbers: a date is a str, and a nested model is a dict.
         """
         return self._get(name)
 
     def to_dict(self: Any) -> dict[str, Any]:
-        """The attributes as a dict: nested models as dicts, tuples as lists, and undocumented fields, if there are
-        any, under ``extra``: the model's class takes them all as keywords.
+        """Returns the attributes as a dict that the model's class accepts as keywords. Nested models become dicts,
+        tuples become lists, and undocumented fields are under ``extra``.
         """
-        attributes = {name: _plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
+        attributes = {name: _to_plain_value(kind, getattr(self, name)) for name, _, kind, *_ in self.__dealkit_fields__}
         if self.extra:
             attributes["extra"] = dict(self.extra)
         return attributes
 
     def replace(self, /, **changes: Any) -> Self:
-        """A copy with other values for these attributes; since Python 3.13, ``copy.replace`` does the same."""
-        return _replaced(self, changes)  # type: ignore[no-any-return]
+        """Returns a copy with other values for some attributes. Since Python 3.13, ``copy.replace`` does the same."""
+        return _replace_attributes(self, changes)  # type: ignore[no-any-return]
 
     if not TYPE_CHECKING:
         replace = sealed(replace)
@@ -209,21 +219,21 @@ class ModelMethods:
     def __eq__(self, other: object, /) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return self is other or bool(self._compared(self) == self._compared(other))
+        return self is other or bool(self._comparison_values(self) == self._comparison_values(other))
 
     def __hash__(self) -> int:
-        return hash(self._hashed(self))
+        return hash(self._hashable_values(self))
 
     def __copy__(self) -> Self:
-        return self  # It cannot change.
+        return self  # models are immutable
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
 
     def __repr__(self) -> str:
-        from dealkit._models.show import line
+        from dealkit._models.model_repr import format_model
 
-        return line(self)
+        return format_model(self)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any:
@@ -232,30 +242,30 @@ class ModelMethods:
         return model_schema(cls, handler)
 
     if not TYPE_CHECKING:
-        # Type checkers would allow what is refused here.
+        # Hidden from type checkers, which would then allow assignments.
         @sealed
         def __setattr__(self, name: str, value: Any) -> None:
-            raise _frozen(self, name, "set")
+            raise _frozen_error(self, name, "set")
 
         def __delattr__(self, name: str) -> None:
-            raise _frozen(self, name, "deleted")
+            raise _frozen_error(self, name, "deleted")
 
         def __reduce__(self) -> tuple[Any, ...]:
-            # By way of the JSON, which holds everything.
+            # Pickles the JSON, which holds all values.
             read = type(self).from_json
             return (partial(read, on_unreadable="skip") if self.unreadable else read, (self.to_json(),))
 
 
-def _frozen(model: Any, name: str, done: str) -> AttributeError:
-    """The exception for an attempt to change a model."""
+def _frozen_error(model: Any, name: str, action: str) -> AttributeError:
+    """Returns the error for an attempt to change a model."""
     label = type(model).__name__
     if name not in (field for field, *_ in model.__dealkit_fields__):
         return AttributeError(f"{label} is frozen, and has no field {name!r}", name=name)
-    return AttributeError(f"{label} is frozen: {name} cannot be {done}; use replace({name}=…)", name=name)
+    return AttributeError(f"{label} is frozen: {name} cannot be {action}; use replace({name}=…)", name=name)
 
 
-def _plain_value(kind: str, value: Any) -> Any:
-    """The value of a field as plain containers hold it."""
+def _to_plain_value(kind: str, value: Any) -> Any:
+    """Returns the value of a field with nested models and read-only mappings as dicts."""
     if value is None:
         return None
     if kind.startswith("["):

@@ -1,6 +1,8 @@
-"""The hooks that pydantic calls on the models and on the arguments of requests. Imported when pydantic calls one.
+"""The hooks with which pydantic validates and serializes models and request arguments. Imported only when pydantic
+calls a hook.
 
-The core decides how a document is read and what a request may hold: the pydantic schemas here only describe that.
+The native core decides how a document is read and which requests are valid. The pydantic schemas here describe these
+rules.
 """
 
 from __future__ import annotations
@@ -23,93 +25,98 @@ from dealkit._models.fields import fields
 Location = tuple[str | int, ...]
 
 # The number of digits up to which any decimal number survives conversion to a binary float and back.
-_CERTAIN_DIGITS = 15
+_MAX_EXACT_DIGITS = 15
 
 
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of a model: an instance or a document as a mapping, written to JSON as the service writes it."""
-    described = {}
+    """Returns the schema of a model. It accepts an instance or a document as a mapping, and writes JSON as the service
+    does.
+    """
+    field_schemas = {}
     for field in fields(model):
         schema = handler.generate_schema(field.type)
-        described[field.wire_name] = core_schema.typed_dict_field(
+        field_schemas[field.wire_name] = core_schema.typed_dict_field(
             schema if field.required else core_schema.nullable_schema(schema),
             required=field.required,
             metadata={"pydantic_js_updates": {"description": field.doc}},
         )
     return core_schema.no_info_wrap_validator_function(
-        _named(_validated, model),
-        core_schema.typed_dict_schema(described, cls=model, extra_behavior="allow"),
-        ref=_reference(model),
-        serialization=core_schema.plain_serializer_function_ser_schema(_serialized, info_arg=True),
+        _name_validator(_validate_model, model),
+        core_schema.typed_dict_schema(field_schemas, cls=model, extra_behavior="allow"),
+        ref=_schema_reference(model),
+        serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
     )
 
 
-def _named(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
-    """The validator of a class, with the class's name, which pydantic shows in its texts."""
+def _name_validator(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
+    """Names a validator after its class, because pydantic shows the name in error messages."""
     return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
 
 
-def _reference(of_class: Any) -> str:
-    # It begins with the name that the definition has in a JSON schema.
+def _schema_reference(of_class: Any) -> str:
+    # pydantic derives the name of the JSON schema's definition from the part before the colon.
     return f"dealkit.{of_class.__name__}:{id(of_class)}"
 
 
-def _validated(model: Any, value: Any, _: object) -> Any:
+def _validate_model(model: Any, value: Any, _: object) -> Any:
     if isinstance(value, model):
         return value
     if not isinstance(value, Mapping):
-        raise _refused(model, [("model_type", f"Input should be a {model.__name__} or an object", ())])
-    json_text = _native.json_text(model.__name__, _document(model, value, ()))
+        raise _validation_error(model, [("model_type", f"Input should be a {model.__name__} or an object", ())])
+    json_text = _native.json_text(model.__name__, _build_document(model, value, ()))
     if isinstance(json_text, _native.Failure):
-        raise _refused(model, [("dealkit_decode", "Input contains a value that cannot be written as JSON", ())])
+        raise _validation_error(
+            model, [("dealkit_decode", "Input contains a value that cannot be written as JSON", ())]
+        )
     outcome = model._read(json_text, "raise")
     if not isinstance(outcome, _native.Failure):
         return outcome
     _, _, facts = outcome.parts()
-    raise _refused(model, [("dealkit_decode", facts["detail"], _location(facts["pointer"]))])
+    raise _validation_error(model, [("dealkit_decode", facts["detail"], _parse_pointer(facts["pointer"]))])
 
 
-def _refused(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
-    """The error that says what is wrong, and where. The input, which pydantic shows in its texts, may be personal."""
+def _validation_error(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
+    """Makes the error that pydantic raises for these problems. It hides the input, which may be personal."""
     details: list[Any] = [
-        InitErrorDetails(type=_custom(kind, text), loc=location, input="<hidden>") for kind, text, location in problems
+        InitErrorDetails(type=_custom_error(kind, text), loc=location, input="<hidden>")
+        for kind, text, location in problems
     ]
     return ValidationError.from_exception_data(of_class.__name__, details)
 
 
-def _custom(kind: Any, text: Any) -> PydanticCustomError:
-    # pydantic asks for literals so that they can be translated; there are no translations.
+def _custom_error(kind: Any, text: Any) -> PydanticCustomError:
+    # pydantic requires literal strings here so that messages can be translated; dealkit's are not.
     return PydanticCustomError(kind, text)
 
 
-def _document(model: Any, given: Mapping[Any, Any], at: Location) -> dict[Any, Any]:
-    """The JSON document of a mapping."""
+def _build_document(model: Any, values: Mapping[Any, Any], location: Location) -> dict[Any, Any]:
+    """Builds the JSON document of a mapping."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
     return {
-        wire: _json_value(model, kinds.get(wire, "object"), value, (*at, wire if wire in kinds else "*"))
-        for wire, value in given.items()
+        wire: _to_json_value(model, kinds.get(wire, "object"), value, (*location, wire if wire in kinds else "*"))
+        for wire, value in values.items()
     }
 
 
-def _json_value(model: Any, kind: str, value: Any, at: Location) -> Any:
+def _to_json_value(model: Any, kind: str, value: Any, location: Location) -> Any:
     if kind.startswith("[") and isinstance(value, list | tuple):
-        return [_json_value(model, kind[1:-1], item, (*at, index)) for index, item in enumerate(value)]
+        return [_to_json_value(model, kind[1:-1], item, (*location, index)) for index, item in enumerate(value)]
     if kind[0].isupper():
         of_class = getattr(_native, kind)
         if isinstance(value, of_class):
             return _native.RawJson(value.to_json())
-        return _document(of_class, value, at) if isinstance(value, Mapping) else to_builtin_types(value)
+        return _build_document(of_class, value, location) if isinstance(value, Mapping) else to_builtin_types(value)
     if kind == "decimal" and isinstance(value, str):
-        return _number(value)
+        return _parse_number(value)
     value = to_builtin_types(value)
     if _has_lost_digits(value):
         text = "A number has lost digits as a float: send a string, or read the JSON with from_json"
-        raise _refused(model, [("dealkit_inexact", text, at)])
+        raise _validation_error(model, [("dealkit_inexact", text, location)])
     return value
 
 
-def _number(text: str) -> Any:
-    """The number in a text; any other text is returned as it is, and the reader refuses it."""
+def _parse_number(text: str) -> Any:
+    """Parses a decimal number in a string. Any other string is returned unchanged, and the native reader rejects it."""
     try:
         return _native.RawJson(text) if text[:1] in tuple("-0123456789") else text
     except ValueError:
@@ -117,93 +124,100 @@ def _number(text: str) -> Any:
 
 
 def _has_lost_digits(value: Any) -> bool:
-    """Whether a value holds a float from which the original number cannot be recovered."""
-    seen = set()
-    rest = [value]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, float) and not _is_certain(value):
+    """Returns whether a value contains a float from which the original number cannot be recovered."""
+    visited = set()
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, float) and not _is_exact(value):
             return True
-        if isinstance(value, dict | list) and id(value) not in seen:
-            seen.add(id(value))
-            rest.extend(value.values() if isinstance(value, dict) else value)
+        if isinstance(value, dict | list) and id(value) not in visited:
+            visited.add(id(value))
+            pending.extend(value.values() if isinstance(value, dict) else value)
     return False
 
 
-def _is_certain(number: float) -> bool:
+def _is_exact(number: float) -> bool:
     digits = Decimal(repr(number)).normalize().as_tuple().digits
-    return isfinite(number) and len(digits) <= _CERTAIN_DIGITS
+    return isfinite(number) and len(digits) <= _MAX_EXACT_DIGITS
 
 
-def _serialized(model: Any, info: core_schema.SerializationInfo[Any]) -> Any:
+def _serialize(model: Any, info: core_schema.SerializationInfo[Any]) -> Any:
     if not info.mode_is_json():
         return model
     try:
-        return _json_form(model, json.loads(model.to_json(), parse_float=str))
+        return _decimals_to_strings(model, json.loads(model.to_json(), parse_float=str))
     except RecursionError:
         reason = "an undocumented field is nested too deep for pydantic: send the text of to_json()"
     except ValueError as error:
         reason = str(error)
-    # Raised here, so that no frame that the error leaves holds the document in a variable.
+    # Raised outside the except block, so that no frame in the traceback holds the document in a variable.
     raise ValueError(reason)
 
 
-def _json_form(model: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its decimal numbers as strings, which no reader rounds."""
+def _decimals_to_strings(model: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """Converts the decimal numbers of a document to strings, which JSON readers do not round."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
-    return {wire: _written(kinds.get(wire, "object"), value) for wire, value in document.items()}
+    return {wire: _serialize_field(kinds.get(wire, "object"), value) for wire, value in document.items()}
 
 
-def _written(kind: str, value: Any) -> Any:
-    # A field that could not be read may hold anything.
+def _serialize_field(kind: str, value: Any) -> Any:
+    # An unreadable field may hold a value of any type.
     if kind == "decimal" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if kind.startswith("[") and isinstance(value, list):
-        return [_written(kind[1:-1], item) for item in value]
-    return _json_form(getattr(_native, kind), value) if kind[0].isupper() and isinstance(value, dict) else value
+        return [_serialize_field(kind[1:-1], item) for item in value]
+    return (
+        _decimals_to_strings(getattr(_native, kind), value) if kind[0].isupper() and isinstance(value, dict) else value
+    )
 
 
 def params_schema(typed_dict: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The schema of the arguments of a request, or of its profile; the core checks both."""
+    """Returns the schema of a request's arguments, or of its profile. The native core validates both."""
     fields = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
     }
     return core_schema.no_info_wrap_validator_function(
-        _named(_checked if "profile" in fields else _checked_profile, typed_dict),
+        _name_validator(_validate_arguments if "profile" in fields else _validate_profile, typed_dict),
         core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
-        ref=_reference(typed_dict),
+        ref=_schema_reference(typed_dict),
     )
 
 
-def _checked(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
-    """The arguments, if they follow every rule of the core."""
+def _validate_arguments(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
+    """Returns the arguments, if the native core accepts them."""
     if not isinstance(value, Mapping):
-        raise _refused(typed_dict, [("dict_type", "Input should be an object", ())])
-    known = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
+        raise _validation_error(typed_dict, [("dict_type", "Input should be an object", ())])
+    arguments = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
     problems: list[tuple[str, str, Location]] = [
-        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in known
+        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in arguments
     ]
     try:
-        violations = list_violations({**known})
+        violations = list_violations({**arguments})
     except (TypeError, ValueError) as error:
         problems.append(("dealkit_invalid", str(error), ()))
     else:
-        problems += [(violation.code, violation.detail, _location(violation.pointer)) for violation in violations]
+        problems += [(violation.code, violation.detail, _parse_pointer(violation.pointer)) for violation in violations]
     if problems:
-        raise _refused(typed_dict, problems)
-    return known
+        raise _validation_error(typed_dict, problems)
+    return arguments
 
 
-def _checked_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
-    """A profile, if it follows every rule of the core."""
-    violations = [found for found in list_violations({"profile": value}) if found.pointer.startswith("/profile")]
+def _validate_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
+    """Returns the profile, if the native core accepts it."""
+    violations = [
+        violation for violation in list_violations({"profile": value}) if violation.pointer.startswith("/profile")
+    ]
     if violations:
-        raise _refused(typed_dict, [(found.code, found.detail, _location(found.pointer)[1:]) for found in violations])
+        raise _validation_error(
+            typed_dict,
+            [(violation.code, violation.detail, _parse_pointer(violation.pointer)[1:]) for violation in violations],
+        )
     return {**value}
 
 
-def _location(pointer: str) -> Location:
-    """The steps of a pointer, with ``*`` in place of undocumented names."""
+def _parse_pointer(pointer: str) -> Location:
+    """Splits a JSON pointer into the steps of a pydantic location, with ``*`` in place of undocumented names."""
     masked = _native.violation_texts(pointer, "", "")[0]
     return tuple(int(name) if name.isdecimal() else name for name in masked.split("/")[1:])

@@ -1,10 +1,10 @@
-"""A field that could not be read."""
+"""The type of unreadable fields."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-# The stubs of the native module need this one.
+# The stubs of the native module import this module.
 if TYPE_CHECKING:
     from dealkit._native import RawJson
 
@@ -15,8 +15,8 @@ class UnreadableField(NamedTuple):
     """An optional field that could not be read; the ``unreadable`` of a model lists them."""
 
     pointer: str
-    """Where it is in the model, as a JSON pointer (RFC 6901). It holds names of documented fields and indexes only."""
+    """The location in the model, as a JSON pointer (RFC 6901) that contains only names of documented fields and indexes."""
     expected: str
-    """What was expected there, in words, such as ``a date YYYY-MM-DD``."""
+    """A description of the expected value, such as ``a date YYYY-MM-DD``."""
     json: RawJson
-    """What was there instead; ``json.text`` is the exact text, which ``repr`` does not show."""
+    """The actual value; ``json.text`` is the exact text, which ``repr`` does not show."""

@@ -1,4 +1,6 @@
-"""Finds text that spreadsheets, wrong encodings and careless copying have damaged. The messages contain no value."""
+"""Detects text that spreadsheets, wrong encodings or copying have damaged. The messages contain no values from the
+table.
+"""
 
 from __future__ import annotations
 
@@ -17,53 +19,53 @@ class Damage(NamedTuple):
     kind: str
     message: str
     is_certain: bool = False
-    """Whether the cell's text is lost, so that it is not sent without a person's consent."""
+    """True if text is certainly lost. Such a row is sent only after a person confirms it."""
 
 
-# In the languages of Excel, LibreOffice and Google Sheets: #N/A, #NV, #REF!, #BEZUG!, #¡VALOR!, #NOM?, #DIV/0!, Err:502; and
-# the number signs in place of a number that is wider than its column.
+# Error values in the languages of Excel, LibreOffice and Google Sheets: #N/A, #NV, #REF!, #BEZUG!, #¡VALOR!, #NOM?,
+# #DIV/0!, Err:502. Also the number signs that replace a number wider than its column.
 _SPREADSHEET_ERROR = re.compile(r"#[^\W\d_]/[^\W\d_]|#NV|#[¡¿]?[^\W\d_a-z]+(/0)?[!?]|#GETTING_DATA|#{3,}|Err:\d{3}")
 
-# Text in which nothing is looked for: ASCII without question marks and symbols.
-_PLAIN = re.compile(r"[ !-*,-;@-{}]*")
+# ASCII text without question marks and symbols, which needs no further checks.
+_ORDINARY = re.compile(r"[ !-*,-;@-{}]*")
 
-# Question marks where an encoding lacked the letters: ?ukasz, Jos?, ????.
+# Question marks in place of letters that an encoding lacks: ?ukasz, Jos?, ????.
 _LOST_LETTER = re.compile(r"\?[^\W\d_]|[^\W\d_]\?|\?\?")
 
-# Bytes of UTF-8 that were read in a code page become at least two letters outside of ASCII.
+# UTF-8 bytes decoded in a code page become at least two characters outside ASCII.
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
-# The no-break space that is the second half of à has been removed as a space at the end.
+# The UTF-8 bytes of à become Ã and a no-break space, which is then trimmed at the end of a cell.
 _CUT_OFF = re.compile(r"[a-z]Ã$")
 _CODE_PAGES = ("cp1252", "cp1250", "mac_roman", "cp850", "cp437")
 
-_FREQUENT_IN_LATIN = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
-_FREQUENT = re.compile(
+_FREQUENT_LATIN_LETTERS = re.compile(r"[\u00a0-\u017f\u2010-\u20cf\ufb00-\ufb06]+")
+_FREQUENT_CHARACTERS = re.compile(
     r"[\u00a0-\u017f\u0218-\u021b\u0370-\u045f\u05d0-\u06ff\u1e00-\u20cf\ufb00-\ufb06\ufffd\U0001f300-\U0001faff]+"
 )
 
-# Keys as a spreadsheet writes numbers: 1.23457E+14, 123.0.
+# Keys in the number formats of spreadsheets: 1.23457E+14, 123.0.
 _EXPONENT = re.compile(r"\d+([.,]\d+)?E[+-]\d+", re.IGNORECASE)
 _DECIMAL = re.compile(r"\d+[.,]0+")
 
-# Joiners, which Persian, Indian scripts and emoji need.
+# Zero-width joiners, which Persian, Indian scripts and emoji need.
 _JOINERS = "\u200c\u200d"
 
 _NAMES = ("first_name", "last_name")
 
-# Notes may contain questions, and URLs have queries.
+# Fields with legitimate question marks, because URLs have queries.
 _WITH_QUESTION_MARKS = ("profile.image_url",)
 
-_LEAST_AGE, _MOST_AGE = 16, 100
+_MIN_AGE, _MAX_AGE = 16, 100
 
 
 def find_damage(field: str, text: str) -> Iterator[Damage]:
-    """Finds likely damage to the text of a field, or of a key that is not sent, whose field is empty."""
+    """Detects likely damage to the text of a field. The field is empty for a key that is in an unsent column."""
     if _SPREADSHEET_ERROR.fullmatch(text):
         yield Damage("spreadsheet error", "is an error of a spreadsheet, such as #N/A: correct the cell", True)
         return
     if field == "date_of_birth":
-        yield from _doubt_age(text)
-    if _PLAIN.fullmatch(text):
+        yield from _check_age(text)
+    if _ORDINARY.fullmatch(text):
         return
     if "\ufffd" in text:
         yield Damage("lost letter", "contains U+FFFD, which stands for a letter that was lost: correct the cell", True)
@@ -92,7 +94,7 @@ def find_damage(field: str, text: str) -> Iterator[Damage]:
 
 
 def find_key_damage(key: str) -> Iterator[Damage]:
-    """Finds the forms that a spreadsheet gives to numbers."""
+    """Detects keys that a spreadsheet has formatted as numbers."""
     if _EXPONENT.fullmatch(key):
         yield Damage("exponent", "has an exponent, as a spreadsheet writes long numbers: use the whole number")
     elif _DECIMAL.fullmatch(key):
@@ -100,27 +102,28 @@ def find_key_damage(key: str) -> Iterator[Damage]:
 
 
 def _is_mojibake(letters: str) -> bool:
-    """Returns whether letters are the bytes of UTF-8, read in a code page: Ã© for é."""
+    """Returns whether characters are UTF-8 bytes that were decoded in a code page, such as Ã© for é."""
     for page in _CODE_PAGES:
         try:
-            found = letters.encode(page).decode()
+            decoded = letters.encode(page).decode()
         except UnicodeError:
             continue
-        # Letters that are rarely neighbours, as in capitals of Polish, may be valid bytes by chance, but hardly of frequent letters.
-        frequent = _FREQUENT if page == "cp1252" else _FREQUENT_IN_LATIN
-        if frequent.fullmatch(found) or (page == "cp1252" and len(found) > 1 and found.isprintable()):
+        # Adjacent capitals, as in Polish, may be valid UTF-8 bytes by chance. Such bytes rarely decode to frequent
+        # letters.
+        frequent = _FREQUENT_CHARACTERS if page == "cp1252" else _FREQUENT_LATIN_LETTERS
+        if frequent.fullmatch(decoded) or (page == "cp1252" and len(decoded) > 1 and decoded.isprintable()):
             return True
     return False
 
 
-def _doubt_age(text: str) -> Iterator[Damage]:
+def _check_age(text: str) -> Iterator[Damage]:
     try:
         born = date.fromisoformat(text)
     except ValueError:
-        return  # The rules report it.
+        return  # validation reports the date
     today = date.today()
     age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
-    if age > _MOST_AGE:
-        yield Damage("age", f"makes the agent older than {_MOST_AGE}: is the year right?")
-    elif age < _LEAST_AGE:
-        yield Damage("age", f"makes the agent younger than {_LEAST_AGE}: is the year right?")
+    if age > _MAX_AGE:
+        yield Damage("age", f"makes the agent older than {_MAX_AGE}: is the year right?")
+    elif age < _MIN_AGE:
+        yield Damage("age", f"makes the agent younger than {_MIN_AGE}: is the year right?")

@@ -1,4 +1,4 @@
-"""Errors of calls, for people at a terminal: what went wrong and what they can do about it."""
+"""Error messages for people at a terminal: the cause and the action to take."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dealkit import (
     ThrottledError,
     ValidationError,
 )
-from dealkit._cli.exits import INCOMPLETE, NO_SERVICE, UNWRITABLE, WRONG, Failed
-from dealkit._cli.screen import safe
+from dealkit._cli.exit_codes import INCOMPLETE, SERVICE_FAILED, UNWRITABLE, WRONG_USAGE, CommandError
+from dealkit._cli.terminal import escape_controls
 
-OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
-"""Errors that are likely to be the same for every call, and to be temporary."""
+SERVICE_ERRORS = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
+"""Errors that are likely to be temporary and to affect all calls alike."""
 
 # The command's options and variables, by the setting of a client.
 _OPTIONS = {
@@ -37,8 +37,8 @@ _OPTIONS = {
     },
 }
 
-# What to do, beyond what the error itself says.
-_HINTS: dict[type[DealkitError], str] = {
+# The action to take, where the error's own message does not state it.
+_ADVICE: dict[type[DealkitError], str] = {
     AuthenticationError: "The service rejects the key. Is it the key for this service, and is it complete? Whoever issued it can tell "
     "you whether it is still valid.",
     PermissionDeniedError: "The service knows the key, but does not allow it to do this. Ask whoever issued the key.",
@@ -50,44 +50,44 @@ _HINTS: dict[type[DealkitError], str] = {
     "ends after 30 s. Is a firewall in the way?",
     DecodeError: "The service should not send this. Is the base URL right? Is a login page in the way?",
 }
-_LEDGER_HINTS = {
+_LEDGER_ADVICE = {
     "other_keys": "--key selects the column with the keys. If it is still the same column, give it its old name.",
     "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger set-base-url. If it is a "
     "different service, leave out --ledger: each service has its own.",
 }
 
 
-def in_words(error: DealkitError) -> str:
+def format_error(error: DealkitError) -> str:
     """Returns the text of an error, with the command's option in place of the setting that the error concerns."""
     text, setting = str(error), error.setting
     if setting and (option := _OPTIONS.get(setting)):
         if text.startswith(f"{setting} "):
             text = f"{option}{text.removeprefix(setting)}"
         text = text.replace(f" [see {setting}]", f" [see {option}]")
-    return safe(text)
+    return escape_controls(text)
 
 
-def explanation(error: DealkitError) -> str:
-    """What went wrong, and what to do about it."""
-    hint = _LEDGER_HINTS.get(error.reason) if isinstance(error, LedgerError) else _HINTS.get(type(error))
-    return f"{in_words(error)}\n{hint}" if hint else in_words(error)
+def format_error_with_advice(error: DealkitError) -> str:
+    """Formats an error's message and the action to take."""
+    advice = _LEDGER_ADVICE.get(error.reason) if isinstance(error, LedgerError) else _ADVICE.get(type(error))
+    return f"{format_error(error)}\n{advice}" if advice else format_error(error)
 
 
-def failure_of(error: DealkitError | sqlite3.Error) -> Failed:
-    """The end of a command because of an error."""
+def to_command_error(error: DealkitError | sqlite3.Error) -> CommandError:
+    """Converts an error to the exception that ends the command."""
     if isinstance(error, DealkitError):
-        return Failed(explanation(error), code_of(error))
-    # What does not fit in memory is in a temporary database.
-    return Failed(f"a temporary file cannot be written: {error}", UNWRITABLE)
+        return CommandError(format_error_with_advice(error), exit_code_for(error))
+    # Data that does not fit in memory is in a temporary SQLite database.
+    return CommandError(f"a temporary file cannot be written: {error}", UNWRITABLE)
 
 
-def code_of(error: DealkitError) -> int:
-    """The exit code of a command that an error has ended."""
+def exit_code_for(error: DealkitError) -> int:
+    """Returns the exit code of a command that ends with an error."""
     match error:
         case LedgerError(reason="io" | "unreachable"):
             return UNWRITABLE
         case ConfigError() | ValidationError() | LedgerError():
-            return WRONG
+            return WRONG_USAGE
         case NotFoundError():
             return INCOMPLETE
-    return NO_SERVICE
+    return SERVICE_FAILED

@@ -1,4 +1,4 @@
-"""Models for people, on one line. It gets passed on, so personal data is not shown."""
+"""The repr of models: one line without personal data, because reprs end up in logs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def line(model: Any) -> str:
-    """The repr of a model: the attributes that have a value."""
+def format_model(model: Any) -> str:
+    """Formats a model's repr with the attributes that have a value."""
     attributes = ", ".join(
-        f"{name}={_in_line(value) if is_shown else _hidden(value)}" for name, value, is_shown in _attributes(model)
+        f"{name}={_format_value(value) if is_shown else _format_hidden(value)}"
+        for name, value, is_shown in _iterate_attributes(model)
     )
     return f"{type(model).__name__}({attributes})"
 
 
-def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Each attribute that has a value, and whether that is shown, which the core decides."""
+def _iterate_attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Yields each attribute that has a value, and whether its value may be shown according to the native core."""
     extra = {**model.extra}
     unreadable = []
     for name, wire, _, _, show, _ in model.__dealkit_fields__:
@@ -33,10 +34,10 @@ def _attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
         yield "unreadable", unreadable, True
 
 
-def _hidden(value: Any) -> str:
+def _format_hidden(value: Any) -> str:
     return f"<{len(value)} hidden>" if hasattr(value, "items") else "<hidden>"
 
 
-def _in_line(value: Any) -> str:
-    # A role is shown as its text.
+def _format_value(value: Any) -> str:
+    # Shows a role as its string.
     return repr(str(value)) if isinstance(value, str) else repr(value)

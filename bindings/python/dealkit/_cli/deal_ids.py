@@ -1,0 +1,129 @@
+"""Deal ids, read from files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dealkit._cli.csv_tables import list_column_names, normalize_column_name, read_table, unescape_formula, unescape_key
+from dealkit._cli.exit_codes import CommandError
+from dealkit._cli.export_formats import COLUMNS, import_pyarrow
+from dealkit._cli.files import file_display_name, open_temporary_database, read_lines
+
+# Characters of CSV rows and JSON. An id that contains one is most likely not an id.
+_NOT_IN_ID = re.compile(r"[\s,;{}\[\]\"]")
+
+FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
+"""The header of the list of deals that could not be retrieved. The list can serve as a file of ids."""
+
+
+class DealIds:
+    """Distinct ids, in order, in a temporary file. In memory, a million ids would take more space than the deals in
+    flight.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._database = open_temporary_database("CREATE TABLE ids (position INTEGER PRIMARY KEY, id TEXT UNIQUE)")
+        # SQLite numbers the ids from 1, without gaps for repeated ids.
+        rows = self._database.executemany("INSERT OR IGNORE INTO ids (id) VALUES (?)", ((id,) for id in ids))
+        self._count = rows.rowcount
+
+    def __len__(self) -> int:
+        return self._count
+
+    def from_position(self, position: int) -> Iterator[str]:
+        """Returns the ids from a position on, counted from 0."""
+        return (
+            id
+            for (id,) in self._database.execute("SELECT id FROM ids WHERE position > ? ORDER BY position", (position,))
+        )
+
+    def excluding(self, known: Iterable[str]) -> DealIds:
+        """Returns the ids that are not among the known ones."""
+        self._database.executemany("DELETE FROM ids WHERE id = ?", ((id,) for id in known))
+        return DealIds(self.from_position(0))
+
+    def digest(self) -> str:
+        """Returns a hash of the ids and their order."""
+        hashed = hashlib.sha256()
+        for id in self.from_position(0):
+            hashed.update(json.dumps(id).encode())
+        return hashed.hexdigest()
+
+
+def read_ids(source: str) -> Iterator[str]:
+    """Reads the ids in a file: one per line, in a table's column `id` or `deal_id`, in JSON, or in an earlier export.
+    From a list of failures, reads the ids of deals that may exist.
+    """
+    path = Path(source)
+    try:
+        match path.suffix.lower():
+            case ".csv" | ".tsv":
+                yield from _read_id_column(path)
+            case ".ndjson" | ".jsonl":
+                yield from (_parse_id(json.loads(line)) for line in read_lines(path) if line.strip())
+            case ".json":
+                document = json.loads("".join(read_lines(path)))
+                yield from map(_parse_id, document if isinstance(document, list) else [document])
+            case ".parquet":
+                with import_pyarrow().parquet.ParquetFile(path) as file:
+                    for batch in file.iter_batches(columns=["id"]):
+                        yield from batch["id"].to_pylist()
+            case _:
+                yield from _read_id_lines(source)
+    except OSError as error:
+        raise CommandError(f"{file_display_name(path)} cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError):
+        raise CommandError(
+            f"{file_display_name(path)} must contain ids, or deals with their ids, as an export does"
+        ) from None
+
+
+def _parse_id(entry: Any) -> str:
+    """Returns the id in an entry of a JSON file. The entry is an id or a deal."""
+    id = entry if isinstance(entry, str) else entry["id"]
+    if not isinstance(id, str):
+        raise TypeError
+    return id
+
+
+def _read_id_lines(source: str) -> Iterator[str]:
+    """Reads ids, one per line. Rejects a line that looks like JSON or like a row of a table: it may be personal data,
+    and would become part of a request's path.
+    """
+    for number, line in enumerate(read_lines(source), 1):
+        id = line.strip()
+        if _NOT_IN_ID.search(id):
+            raise CommandError(
+                f"{file_display_name(source)}: line {number} does not look like an id: it contains a space, a comma, a quotation mark or a "
+                "bracket. Put one id on each line. If it is a table or JSON, name the file .csv, .tsv, .json or .jsonl. If its "
+                "ids really look like this, put them into a .csv file with a column named id"
+            )
+        if id:
+            yield id
+
+
+def _read_id_column(path: Path) -> Iterator[str]:
+    header, rows, _ = read_table(path)
+    id_columns = [position for position, name in enumerate(header) if normalize_column_name(name) in ("id", "dealid")]
+    if len(id_columns) != 1:
+        # Without a header, the first row holds an id, which is not shown.
+        advice = f"it has {list_column_names(header)}" if len(header) > 1 else "put a list without one into a .txt file"
+        raise CommandError(
+            f"{file_display_name(path)} must have one column named id or deal_id in its first row; {advice}"
+        )
+    is_failure_list = header == FAILED_COLUMNS
+    unescape = unescape_key if is_failure_list else unescape_formula if header == [*COLUMNS] else str
+    for _, cells in rows:
+        is_final = is_failure_list and is_deal_missing("".join(cells[2:3]))
+        if not is_final and (id := "".join(cells[id_columns[0] : id_columns[0] + 1])):
+            yield unescape(id)
+
+
+def is_deal_missing(status: str) -> bool:
+    """Returns whether a status means that the deal does not exist, so that retrieving it again is pointless."""
+    return status in ("404", "410")

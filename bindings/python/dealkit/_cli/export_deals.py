@@ -1,0 +1,152 @@
+"""`dealkit deals export`: writes deals to a file, and lists the deals that could not be retrieved in another file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from dealkit import APIStatusError, AuthenticationError, DealkitError
+from dealkit._cli.deal_ids import DealIds, is_deal_missing, read_ids
+from dealkit._cli.error_messages import SERVICE_ERRORS, format_error, to_command_error
+from dealkit._cli.exit_codes import DONE, INCOMPLETE, INTERRUPTED, CommandError
+from dealkit._cli.export_formats import choose_format
+from dealkit._cli.files import STANDARD_INPUT, file_display_name, output_file_exists, reject_outputs_that_are_inputs
+from dealkit._cli.partial_export import DamagedPartialExport, PartialExport, failures_path, partial_path
+from dealkit._cli.service import make_client, service_url
+from dealkit._cli.terminal import Progress, format_command, format_count, print_message, print_result
+
+# The export stops after this many consecutive errors of the service, or after twice the concurrency if that is more.
+_MAX_CONSECUTIVE_FAILURES = 25
+
+
+def run(options: Namespace) -> int:
+    """Retrieves the deals and writes the file, or resumes a stopped run."""
+    out = Path(options.out)
+    export_format = choose_format(out, options.on_unreadable)
+    if output_file_exists(out) and not options.overwrite:
+        raise CommandError(f"{file_display_name(out)} exists: choose another name, or replace it with --overwrite")
+    inputs = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
+    reject_outputs_that_are_inputs([out, partial_path(out), failures_path(out)], inputs)
+    ids = _load_ids(options)
+    if not ids:
+        print_result("there are no ids left, so nothing was retrieved")
+        return DONE
+    with make_client(options) as client:
+        deals = client.with_raw_response.deals if export_format.is_raw else client.deals
+        with closing(PartialExport(out, export_format, ids, service_url(options), options)) as partial:
+            if partial.done:
+                failed = f", of which {partial.failed:,} could not be retrieved" if partial.failed else ""
+                so_far = f"{partial.done:,} of {format_count(len(ids), 'deal')} are done{failed}"
+                print_message(f"resuming where the last run stopped: {so_far}")
+            try:
+                _retrieve(deals, ids, partial, options.concurrency)
+                failures = partial.complete()
+            except DamagedPartialExport:
+                raise
+            except KeyboardInterrupt as interrupt:
+                raise CommandError("stopped" + _describe_partial_export(partial, options), INTERRUPTED) from interrupt
+            except (DealkitError, CommandError) as error:
+                failure = to_command_error(error) if isinstance(error, DealkitError) else error
+                raise CommandError(f"{failure}{_describe_partial_export(partial, options)}", failure.code) from error
+    options.result["errors"] += failures
+    return _print_summary(out, options, len(ids), failures)
+
+
+def _load_ids(options: Namespace) -> DealIds:
+    """Returns the ids to export, without duplicates."""
+    ids = DealIds(read_ids(options.ids))
+    if not ids:
+        raise CommandError(f"there are no ids to retrieve in {file_display_name(options.ids)}")
+    for source in options.exclude_ids:
+        remaining = ids.excluding(read_ids(source))
+        print_message(
+            f"{format_count(len(ids) - len(remaining), 'id')} skipped: {file_display_name(source)} has the deals"
+        )
+        ids = remaining
+    return ids
+
+
+def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int) -> None:
+    """Retrieves the remaining deals in order, so that one number records the progress."""
+    progress = Progress("deal", len(ids), partial.done, partial.failed)
+    # Consecutive errors of the service, not of a single deal. They become failures of their deals as soon as another
+    # call gets a response.
+    consecutive_failures: list[DealkitError] = []
+    has_responded = partial.done > 0
+
+    def add_failures(failures: list[DealkitError]) -> None:
+        for error in failures:
+            status = str(error.status_code) if isinstance(error, APIStatusError) else ""
+            partial.add(None, [error.kind, status, error.outcome, format_error(error)])
+            progress.advance(failed=True)
+        failures.clear()
+
+    try:
+        with calls.retrieve_many(ids.from_position(partial.done), concurrency=concurrency, on_error="return") as deals:
+            for deal in deals:
+                if isinstance(deal, AuthenticationError):
+                    raise deal
+                # A response that is too large is a failure of its deal alone: the service did respond.
+                if isinstance(deal, SERVICE_ERRORS) and deal.outcome != "succeeded":
+                    consecutive_failures.append(deal)
+                    if len(consecutive_failures) >= max(_MAX_CONSECUTIVE_FAILURES, 2 * concurrency):
+                        print_message(
+                            f"{len(consecutive_failures)} calls in a row have failed; stopped after the last of them"
+                        )
+                        raise deal
+                    continue
+                has_responded = True
+                add_failures(consecutive_failures)
+                if isinstance(deal, DealkitError):
+                    add_failures([deal])
+                else:
+                    partial.add(deal)
+                    progress.advance()
+        if consecutive_failures and not has_responded:
+            raise consecutive_failures[0]
+        add_failures(consecutive_failures)
+    finally:
+        progress.end()
+
+
+def _print_summary(out: Path, options: Namespace, total: int, failures: list[dict[str, str]]) -> int:
+    failed, missing = len(failures), sum(is_deal_missing(failure["status"]) for failure in failures)
+    options.result["counts"] = {"deals": total, "written": total - failed, "failed": failed, "missing": missing}
+    options.result["files"] = {"deals": str(out), **({"failed": str(failures_path(out))} if failed else {})}
+    if not failed:
+        print_result(f"{format_count(total, 'deal')} in {file_display_name(out)}")
+        return DONE
+    print_result(
+        f"{total - failed:,} of {format_count(total, 'deal')} in {file_display_name(out)}; {file_display_name(failures_path(out))} has the others:"
+    )
+    if missing:
+        print_result(
+            f"{missing:,} not found: according to the service, there {'is' if missing == 1 else 'are'} no such deal"
+        )
+    if missing < failed:
+        retry_path = out.with_name(f"{out.stem}-2{out.suffix}")
+        print_result(
+            f"{failed - missing:,} could not be retrieved. When that is fixed, retrieve them into another file:"
+        )
+        print_result(
+            f"  {format_command(['deals', 'export', '--ids', str(failures_path(out)), '--out', str(retry_path)])}"
+        )
+    return INCOMPLETE
+
+
+def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
+    """Saves the results of a stopped export. Returns a message about them with the command that resumes the export."""
+    with suppress(CommandError):
+        partial.save()
+    done, failed = partial.saved, partial.failed
+    if not done:
+        partial.remove()
+        return ""
+    same_ids = ", with the same ids" if options.ids == STANDARD_INPUT else ""
+    others = f", and {failed:,} that could not be retrieved" if failed else ""
+    saved = f"{format_count(done - failed, 'deal')}{others}, in {file_display_name(partial_path(Path(options.out)))}"
+    options.result["counts"] = {"done": done, "failed": failed}
+    options.result["files"] = {"part": str(partial_path(Path(options.out)))}
+    return f"\nKept: {saved}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"

@@ -1,0 +1,121 @@
+"""The report of an import: a CSV file with the outcome of each row."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from dealkit._cli.csv_tables import (
+    Table,
+    escape_formula,
+    escape_key,
+    list_column_names,
+    normalize_column_name,
+    read_table,
+    unescape_key,
+    write_table,
+)
+from dealkit._cli.exit_codes import UNWRITABLE, CommandError
+from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.import_rows import ImportRows, RowResult
+from dealkit._cli.terminal import escape_controls
+
+_HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
+
+
+# The likelihood that the agent of a row exists, by outcome: 2 certain, 1 possible, 0 for other outcomes.
+_EXISTENCE_BY_OUTCOME = {"created": 2, "unknown": 1}
+
+
+class ReportRow(NamedTuple):
+    """A row of a report. The user may have filled in its agent_id."""
+
+    row: int
+    """The row number in the report, as in a spreadsheet."""
+    key: str
+    agent_id: str
+    outcome: str = ""
+    """The outcome, or empty if the table is not a complete report."""
+
+
+def read_report(path: Path, encoding: str | None = None) -> Table:
+    """Reads a report. Excel may have saved it in a Windows code page instead of UTF-8."""
+    return read_table(path, encoding or (None if _is_utf8(path) else "cp1252"))
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    except OSError:
+        pass  # read_table reports the error
+    return True
+
+
+def parse_report_rows(path: Path, report_table: Table) -> Iterator[ReportRow]:
+    """Parses the rows of a report, or of another table with the columns `key` and `agent_id`."""
+    position_by_name = {normalize_column_name(name): position for position, name in enumerate(report_table.header)}
+    for name in ("key", "agentid"):
+        if sum(normalize_column_name(column) == name for column in report_table.header) > 1:
+            column = report_table.header[position_by_name[name]]
+            raise CommandError(
+                f"{file_display_name(path)} has several columns {escape_controls(column)}; rename or remove all but one of them"
+            )
+    if not {"key", "agentid"} <= {*position_by_name}:
+        raise CommandError(
+            f"{file_display_name(path)} must have the columns key and agent_id, like the report of an import; it has "
+            f"{list_column_names(report_table.header)}"
+        )
+    is_complete_report = report_table.header == _HEADER
+    positions = [
+        position_by_name["key"],
+        position_by_name["agentid"],
+        *([position_by_name["outcome"]] if is_complete_report else []),
+    ]
+    # A report from which columns were removed still has escaped keys. A table from another source, such as with a
+    # column "Agent ID", does not.
+    unescape = unescape_key if {"key", "agent_id"} <= {*report_table.header} else str
+    for number, cells in report_table.rows:
+        yield ReportRow(number, *(unescape(cells[position]) if position < len(cells) else "" for position in positions))
+
+
+def load_last_report(path: Path, rows: ImportRows) -> None:
+    """Loads the report of the last run into the rows. Raises CommandError if the file is not a report."""
+    if not output_file_exists(path) or not path.stat().st_size:
+        return
+    report_table = read_report(path)
+    if report_table.header != _HEADER:
+        raise CommandError(
+            f"{file_display_name(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "
+            "file with --report"
+        )
+    rows.load_last_report(
+        (row.key, _EXISTENCE_BY_OUTCOME.get(row.outcome, 0), row.agent_id)
+        for row in parse_report_rows(path, report_table)
+    )
+
+
+def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> None:
+    """Writes a report, replacing the file in one step. Uses the delimiter of the input table, which the user's
+    spreadsheet can read.
+    """
+    try:
+        # Only the owner may read personal data.
+        with open_replacement(path, 0o600) as file:
+            write_table(file, chain([_HEADER], map(_format_row, results)), delimiter)
+    except OSError as error:
+        raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+
+
+def _format_row(row: RowResult) -> list[object]:
+    identifiers = escape_key(row.key), escape_key(row.agent_id)
+    texts = map(escape_formula, (row.status, row.message))
+    return [row.number, identifiers[0], row.outcome, identifiers[1], *texts, "yes" if row.was_earlier else ""]

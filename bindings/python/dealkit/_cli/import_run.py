@@ -1,0 +1,155 @@
+"""Creates the agents of an import and records the outcome of each row."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dealkit import (
+    Agent,
+    AuthenticationError,
+    Client,
+    Creation,
+    DealkitError,
+    LedgerError,
+    PermissionDeniedError,
+    StoppedError,
+)
+from dealkit._cli.error_messages import SERVICE_ERRORS, format_error
+from dealkit._cli.import_rows import ImportRows, RowResult, import_outcome
+from dealkit._cli.ledger_lookup import ROW_CHANGED
+from dealkit._cli.terminal import Progress, print_message_in_handler
+from dealkit.ledger import KeyOf
+
+# The import stops after this many consecutive errors of the service, because each may leave an agent that the ledger
+# does not know.
+_MAX_CONSECUTIVE_FAILURES = 5
+
+_INTERRUPTED_MESSAGE = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
+
+
+def _outcome_name(creation: Creation[Agent]) -> str:
+    """Returns the import's name for a row's outcome. A row that was cancelled before its retry counts as not sent: the
+    next run sends it.
+    """
+    error = creation.error
+    if error is not None and error.kind == "cancelled" and creation.outcome == "rejected":
+        return "not sent"
+    return import_outcome(creation.outcome, in_flight=getattr(error, "in_flight", False))
+
+
+def _result_message(creation: Creation[Agent]) -> str:
+    if creation.error is not None:
+        return format_error(creation.error)
+    return ROW_CHANGED if creation.request_differs else ""
+
+
+class _KeyedAgent(dict[str, Any]):
+    """The arguments of `create`, with the row's key, which may come from an unsent column."""
+
+    __slots__ = ("key",)
+    key: str
+
+
+class ImportRun:
+    """Creates agents for the sendable rows."""
+
+    def __init__(self, client: Client, rows: ImportRows, total: int, ledger: str | Path, options: Namespace) -> None:
+        self._rows, self._total = rows, total
+        self._consecutive_failures = 0
+        self.stopped_by: DealkitError | None = None
+        """The error of the service or the ledger that stopped the import."""
+        # Rows that were passed to `create_many` and have no result yet, by index.
+        self._awaited_rows: dict[int, RowResult] = {}
+        rows.set_unsent_message("stopped before its turn")
+        self._creations = client.agents.create_many(
+            self._iterate_agents(),
+            concurrency=options.concurrency,
+            ordered=False,
+            on_error="return",
+            ledger=ledger,
+            key=KeyOf(rows.key_name, lambda agent: agent.key),
+            resend_unknown=options.resend_unknown,
+            wait_in_flight=options.wait_in_flight,
+        )
+
+    def run(self, options: Namespace) -> None:
+        """Creates the agents. After Ctrl-C, waits for the rows in flight; a second Ctrl-C cancels them."""
+        progress = Progress("agent", self._total)
+
+        def stop() -> None:
+            self._creations.stop()
+            progress.end()
+            print_message_in_handler(
+                "stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)"
+            )
+
+        try:
+            with options.signals.call_on_first_signal(stop):
+                self._record_creations(progress)
+        finally:
+            for creation in self._cancel():
+                self._record(creation)
+            progress.end()
+
+    def record_interrupted(self) -> None:
+        """Records an unknown outcome for rows whose result was lost."""
+        for row in self._awaited_rows.values():
+            # KeyboardInterrupt was raised while the response arrived.
+            self._rows.record_result(RowResult(row.number, row.key, "unknown", message=_INTERRUPTED_MESSAGE))
+
+    def _iterate_agents(self) -> Iterator[Any]:
+        for index, (row, agent) in enumerate(self._rows.sendable()):
+            keyed_agent = _KeyedAgent(agent)
+            keyed_agent.key = row.key
+            self._awaited_rows[index] = row
+            yield keyed_agent
+
+    def _cancel(self) -> list[Creation[Agent]]:
+        """Cancels the rows in flight and returns their results. Repeats the call if another Ctrl-C interrupts it."""
+        while True:
+            with suppress(KeyboardInterrupt):
+                return self._creations.cancel()
+
+    def _record_creations(self, progress: Progress) -> None:
+        for creation in self._creations:
+            self._record(creation)
+            progress.advance(failed=creation.error is not None)
+            if self.stopped_by is None:
+                self.stopped_by = self._reason_to_stop(creation)
+                # After a rejected key, `create_many` stops by itself, and its error names the first unsent row.
+                if not isinstance(self.stopped_by, AuthenticationError | PermissionDeniedError | None):
+                    self._creations.stop()
+
+    def _reason_to_stop(self, creation: Creation[Agent]) -> DealkitError | None:
+        """Returns the error after which the following rows are likely to fail alike, if any."""
+        error = creation.error
+        if creation.ledger_error is not None:
+            return creation.ledger_error
+        if isinstance(error, AuthenticationError | PermissionDeniedError | LedgerError):
+            return error
+        if creation.from_ledger:
+            return None
+        self._consecutive_failures = self._consecutive_failures + 1 if isinstance(error, SERVICE_ERRORS) else 0
+        return error if self._consecutive_failures >= _MAX_CONSECUTIVE_FAILURES else None
+
+    def _record(self, creation: Creation[Agent]) -> None:
+        error = creation.error
+        if (row := self._awaited_rows.get(creation.index)) is None:
+            return
+        # The outcome of an earlier run remains valid for a row that was not reached.
+        if not (isinstance(error, StoppedError) and creation.outcome == "not_sent"):
+            result = RowResult(
+                row.number,
+                row.key,
+                _outcome_name(creation),
+                creation.agent_id or "",
+                str(getattr(error, "status_code", None) or ""),
+                _result_message(creation),
+                creation.from_ledger,
+            )
+            self._rows.record_result(result)
+        self._awaited_rows.pop(creation.index, None)

@@ -1,0 +1,165 @@
+"""Looks up the rows of an import in ledgers, before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dealkit import LedgerError, ledger
+from dealkit._cli.error_messages import format_error
+from dealkit._cli.exit_codes import CommandError
+from dealkit._cli.files import file_display_name
+from dealkit._cli.import_rows import BATCH_SIZE, ImportRows, RowResult, import_outcome
+from dealkit._cli.service import service_url
+from dealkit._cli.terminal import escape_controls, print_result
+
+
+def choose_ledger(options: Namespace) -> str | Path | None:
+    """Returns the ledger of the import: a file, or the URL of a database. By default, each service has one ledger file
+    per folder, for all tables. Returns None if neither a ledger nor a base URL is given.
+    """
+    if options.ledger is not None:
+        if not options.ledger:
+            raise CommandError("--ledger needs the name of a file, or the URL of a database")
+        return ledger.path(options.ledger) or options.ledger
+    service = re.sub(r"[^a-z0-9.]+", "-", service_url(options).lower().partition("://")[2])[:100].strip("-.")
+    return Path(options.file).parent / f"agents-{service}.ledger" if service else None
+
+
+def record_earlier_outcomes(
+    path: str | Path | None, rows: ImportRows, options: Namespace
+) -> tuple[Counter[str], list[int]]:
+    """Records the outcomes of earlier runs. Returns the numbers of valid rows with an outcome that are not sent again,
+    by outcome, and the row numbers that have changed since.
+    """
+    known: Counter[str] = Counter()
+    changed: list[int] = []
+    if path is None or (isinstance(path, Path) and not path.exists()):
+        return known, changed
+    if isinstance(path, Path):
+        # Reads the whole ledger, so that a damaged one raises an error before any result is shown or written.
+        ledger.summary(path)
+    service = service_url(options) or None
+    for batch in _batches(rows):
+        keys = [row.key for row, _ in batch]
+        ledger_rows = ledger.look_up(
+            path, keys, key_name=rows.key_name, service=service, requests=[agent for _, agent in batch]
+        )
+        for (row, _), recorded in zip(batch, ledger_rows, strict=True):
+            if recorded is None or (options.resend_unknown and recorded.outcome == "unknown"):
+                continue
+            result = _result_from_ledger(row, recorded, ROW_CHANGED if recorded.request_differs else "")
+            rows.record_result(result)
+            known[result.outcome] += 1
+            if recorded.request_differs:
+                changed.append(row.number)
+    # A row that has become invalid still has its agent.
+    invalid = rows.invalid()
+    while invalid_batch := [*islice(invalid, BATCH_SIZE)]:
+        ledger_rows = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=service)
+        for row, recorded in zip(invalid_batch, ledger_rows, strict=True):
+            if recorded is not None:
+                rows.record_result(
+                    _result_from_ledger(
+                        row, recorded, f"the row has become invalid, and nothing was sent: {row.message}"
+                    )
+                )
+    return known, changed
+
+
+CHANGE_NOT_SENT = "this change is not sent"
+ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
+"""The message for a row that has changed since its agent was created."""
+
+
+def _result_from_ledger(row: RowResult, recorded: ledger.LedgerRow, change: str) -> RowResult:
+    """Converts a ledger's row to the result of a table's row. `change` describes a change of the row."""
+    reason = ": ".join(part for part in (recorded.title, recorded.code) if part)
+    parts = [f"the service rejected it: {escape_controls(reason)}"] if reason else []
+    message = "; ".join([*parts, *([change] if change else [])])
+    outcome = import_outcome(recorded.outcome, in_flight=recorded.in_flight)
+    return RowResult(
+        row.number,
+        row.key,
+        outcome,
+        recorded.agent_id or "",
+        str(recorded.status_code or ""),
+        message,
+        was_earlier=True,
+    )
+
+
+def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
+    """Returns the sendable rows whose key is new although their e-mail address was sent before. A spreadsheet may have
+    changed their keys.
+    """
+    if isinstance(own_ledger, Path) and not own_ledger.exists():
+        return []
+    emails_by_row: dict[int, str] = {}
+    known_emails: set[str] = set()
+    for batch in _batches(rows):
+        # `record_earlier_outcomes` has already looked up all rows by their keys.
+        known_emails |= {str(agent["email"]).casefold() for row, agent in batch if row.was_earlier}
+        new = [(row, str(agent["email"])) for row, agent in batch if not row.was_earlier]
+        by_email = ledger.look_up_emails(own_ledger, [email for _, email in new])
+        sent = [row_and_email for row_and_email, recorded in zip(new, by_email, strict=True) if recorded is not None]
+        # Looks up keys after addresses: another import may have sent a row since the first lookup, and then the ledger
+        # knows its key.
+        by_key = ledger.look_up(own_ledger, [row.key for row, _ in sent], key_name=rows.key_name)
+        for (row, email), recorded in zip(sent, by_key, strict=True):
+            if recorded is None:
+                emails_by_row[row.number] = email.casefold()
+            else:
+                known_emails.add(email.casefold())
+    # Two rows may share an address while the ledger knows only one of them.
+    return [number for number, email in emails_by_row.items() if email not in known_emails]
+
+
+def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namespace) -> list[Path]:
+    """Returns the other ledgers in the folders of the table and of the import's ledger that know some sendable rows, or
+    that cannot be read. Prints the number of rows that each knows.
+    """
+    folders = {Path(options.file).parent, *([own_ledger.parent] if isinstance(own_ledger, Path) else [])}
+    other_ledgers = []
+    for path in (path for folder in sorted(folders) for path in ledger.in_folder(folder)):
+        if isinstance(own_ledger, Path) and own_ledger.exists() and own_ledger.samefile(path):
+            continue
+        try:
+            number = sum(_count_known(path, batch) for batch in _batches(rows))
+        except LedgerError as error:
+            other_ledgers.append(path)
+            print_result(
+                f"{file_display_name(path)}, another ledger, cannot be read: {format_error(error)}. It may have some of these rows."
+            )
+            continue
+        if number:
+            other_ledgers.append(path)
+            print_result(
+                f"{file_display_name(path)}, another ledger, has {number:,} of these rows. This import does not use it, so it would send "
+                "all of its rows."
+            )
+    return other_ledgers
+
+
+def _count_known(path: Path, batch: list[tuple[RowResult, dict[str, Any]]]) -> int:
+    """Counts the rows that a ledger knows by key, e-mail address or external id."""
+    new = [(row.key, agent) for row, agent in batch if not row.was_earlier]
+    emails = [str(agent["email"]) for _, agent in new]
+    columns = (
+        [key for key, _ in new],
+        emails,
+        [str(agent["profile"].get("external_id", "")) for _, agent in new],
+    )
+    by_key = [ledger.look_up(path, column, wait=False) for column in columns]
+    return sum(map(any, zip(*by_key, ledger.look_up_emails(path, emails, wait=False), strict=True)))
+
+
+def _batches(rows: ImportRows) -> Iterator[list[tuple[RowResult, dict[str, Any]]]]:
+    """Yields the sendable rows in batches."""
+    sendable = rows.sendable()
+    return iter(lambda: [*islice(sendable, BATCH_SIZE)], [])

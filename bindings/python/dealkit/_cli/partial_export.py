@@ -1,0 +1,237 @@
+"""The results of an unfinished export on disk, from which a stopped run is resumed: `deals.csv.part`.
+
+The file is an SQLite database. It holds the deals in order, in groups that are already encoded for the output file, and
+the errors of the deals that could not be retrieved.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from dealkit._cli.csv_tables import encode_header, escape_formula, escape_key, write_table
+from dealkit._cli.deal_ids import FAILED_COLUMNS, DealIds
+from dealkit._cli.exit_codes import UNWRITABLE, CommandError
+from dealkit._cli.export_formats import ExportFormat
+from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+
+# Identifies the file type and its version in SQLite's header.
+_APPLICATION_ID = int.from_bytes(b"dea7")
+
+# SQLite's codes for damaged or missing content. Tables may be missing in a damaged file, which is a general SQL error.
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+
+# Results are saved after this many seconds or bytes, whichever comes first.
+_SAVE_INTERVAL, _MAX_UNSAVED_BYTES = 1.0, 4 << 20
+
+
+def partial_path(out: Path) -> Path:
+    """Returns the path of the partial export for an output file."""
+    return out.with_name(out.name + ".part")
+
+
+def failures_path(out: Path) -> Path:
+    """Returns the path of the list of deals that could not be retrieved."""
+    return out.with_name(out.name + ".failed.csv")
+
+
+class DamagedPartialExport(CommandError):
+    """The partial export is damaged, and cannot be read now or later."""
+
+
+class _LockedByOtherProcess(CommandError):
+    """Another process is writing the file."""
+
+
+class PartialExport:
+    """The unfinished export of some ids into a file."""
+
+    def __init__(self, out: Path, export_format: ExportFormat, ids: DealIds, service: str, options: Namespace) -> None:
+        self._out, self._format, self._ids, self._path = out, export_format, ids, partial_path(out)
+        self.saved = 0
+        """The number of ids whose results are on disk, counted from the first id."""
+        # Results that are not on disk yet, by the position of the id: the encoded deal, or the columns of the failure.
+        self._deals: dict[int, bytes] = {}
+        self._failures: dict[int, list[str]] = {}
+        self._size = 0
+        was_there = output_file_exists(self._path) and self._path.stat().st_size > 0
+        # SQLite writes a journal next to the database.
+        output_file_exists(self._path.with_name(self._path.name + "-journal"))
+        if output_file_exists(failures_path(out)) and not was_there:
+            _reject_existing_failures(failures_path(out), overwrite=options.overwrite)
+        with self._translate_errors():
+            self._database = sqlite3.connect(self._path, timeout=0)
+            try:
+                self._lock(was_there=was_there)
+                self._start_or_resume(f"{ids.digest()} {service}", is_new=not was_there)
+            except BaseException as error:
+                self.close()
+                if not (was_there or isinstance(error, _LockedByOtherProcess)):
+                    self._path.unlink()
+                raise
+        self._saved_at = time.monotonic()
+
+    def _lock(self, *, was_there: bool) -> None:
+        """Locks the file against other processes. Rejects a file that is not a partial export."""
+        execute = self._database.execute
+        try:
+            if was_there and execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
+                raise sqlite3.DatabaseError
+            execute("PRAGMA locking_mode = EXCLUSIVE")
+            execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_BUSY:
+                raise _LockedByOtherProcess(
+                    f"another dealkit process is writing {file_display_name(self._out)}"
+                ) from None
+            if code not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise
+            raise CommandError(
+                f"{file_display_name(self._path)} is not of a stopped export: move it away, or choose another --out"
+            ) from None
+
+    def _start_or_resume(self, job: str, *, is_new: bool) -> None:
+        """Creates the tables of a new export, or finds the position at which an earlier run stopped."""
+        execute = self._database.execute
+        if is_new:
+            execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            execute("CREATE TABLE deal_groups (first INTEGER PRIMARY KEY, next INTEGER, deals BLOB, checksum INTEGER)")
+            execute("CREATE TABLE failed (position INTEGER PRIMARY KEY, failure TEXT)")
+            execute("CREATE TABLE job AS SELECT ? AS job", [job])
+        elif execute("SELECT job FROM job").fetchone() != (job,):
+            raise CommandError(
+                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service. Run that "
+                "one again to continue it, choose another --out, or remove the file to start over"
+            )
+        self.saved = execute("SELECT coalesce(max(next), 0) FROM deal_groups").fetchone()[0]
+        execute("COMMIT")
+
+    @property
+    def done(self) -> int:
+        """The number of ids with a result, counted from the first id."""
+        # KeyboardInterrupt may be raised between two statements, so a separate counter could be wrong.
+        return self.saved + len(self._deals) + len(self._failures)
+
+    @property
+    def failed(self) -> int:
+        """The number of ids on disk whose deals could not be retrieved."""
+        with self._translate_errors():
+            return int(self._database.execute("SELECT count(*) FROM failed").fetchone()[0])
+
+    def add(self, deal: Any, failure: list[str] | None = None) -> None:
+        """Adds the deal of the next id, or its failure."""
+        position = self.done
+        if failure is not None:
+            self._failures[position] = failure
+        else:
+            self._deals[position] = encoded = self._format.encode(deal)
+            self._size += len(encoded)
+        if self._size >= _MAX_UNSAVED_BYTES or time.monotonic() - self._saved_at >= _SAVE_INTERVAL:
+            self.save()
+
+    def save(self) -> None:
+        """Writes the results since the last save to disk."""
+        next_position = self.done
+        if self.saved < next_position:
+            group, failures_in_group = self._format.encode_group([*self._deals.values()])
+            positions = [*self._deals]
+            failures = self._failures | {positions[index]: failure for index, failure in failures_in_group.items()}
+            failed = [(position, json.dumps(failure)) for position, failure in failures.items()]
+            with self._translate_errors(), self._database:
+                # If KeyboardInterrupt is raised after the commit and before `saved` changes, the next save replaces
+                # this group.
+                row = (self.saved, next_position, group, zlib.crc32(group))
+                self._database.execute("INSERT OR REPLACE INTO deal_groups VALUES (?, ?, ?, ?)", row)
+                self._database.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
+            self.saved, self._deals, self._failures, self._size = next_position, {}, {}, 0
+        self._saved_at = time.monotonic()
+
+    def complete(self) -> list[dict[str, str]]:
+        """Writes the output files and removes the partial export. Each file is replaced as a whole. Returns the
+        failures.
+        """
+        self.save()
+        with self._translate_errors():
+            failures = self._load_failures()
+            with open_replacement(self._out) as file:
+                self._format.write_file(file, self._read_groups())
+                if failures:
+                    with open_replacement(failures_path(self._out)) as failures_file:
+                        write_table(failures_file, chain([FAILED_COLUMNS], map(_failure_row, failures)))
+                else:
+                    failures_path(self._out).unlink(missing_ok=True)
+            self.remove()
+        return failures
+
+    def _load_failures(self) -> list[dict[str, str]]:
+        failed = self._database.execute("SELECT position, failure FROM failed ORDER BY position")
+        try:
+            return [
+                dict(zip(FAILED_COLUMNS, [next(self._ids.from_position(position)), *json.loads(failure)], strict=True))
+                for position, failure in failed
+            ]
+        except (ValueError, TypeError, StopIteration):
+            raise self._damage_error() from None
+
+    def _read_groups(self) -> Iterator[bytes]:
+        """Reads the groups of encoded deals and verifies their checksums. SQLite alone does not detect all damage, such
+        as a changed digit in a deal.
+        """
+        done = 0
+        for first, next_position, group, checksum in self._database.execute("SELECT * FROM deal_groups ORDER BY first"):
+            if first != done or zlib.crc32(group) != checksum:
+                raise self._damage_error()
+            done = next_position
+            yield group
+
+    def close(self) -> None:
+        self._database.close()
+
+    def remove(self) -> None:
+        """Removes the partial export from disk."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+    def _damage_error(self) -> DamagedPartialExport:
+        return DamagedPartialExport(
+            f"{file_display_name(self._path)}, which has what an earlier run has retrieved, is damaged: move it away, and run the same command "
+            "again to retrieve all deals",
+            UNWRITABLE,
+        )
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            # The lowest byte of SQLite's extended code is the primary code.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
+                raise self._damage_error() from None
+            reason = getattr(error, "strerror", None) or error
+            raise CommandError(f"{file_display_name(self._out)} cannot be written: {reason}", UNWRITABLE) from error
+
+
+def _failure_row(failure: dict[str, str]) -> list[str]:
+    id, *texts = failure.values()
+    return [escape_key(id), *map(escape_formula, texts)]
+
+
+def _reject_existing_failures(failed: Path, *, overwrite: bool) -> None:
+    """Refuses to overwrite a list of failures, which may still be needed."""
+    header = encode_header(FAILED_COLUMNS)
+    with open(failed, "rb") as file:
+        if file.read(len(header)) not in (header, b""):
+            raise CommandError(
+                f"{file_display_name(failed)} is not the list of an export: move it away, or choose another --out"
+            )
+    if not overwrite:
+        raise CommandError(f"{file_display_name(failed)} exists; choose another --out, or replace it with --overwrite")
