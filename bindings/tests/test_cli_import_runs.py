@@ -373,7 +373,7 @@ def test_a_key_that_a_spreadsheet_has_changed_is_named_first(imports: Import) ->
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
     done = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
-    assert done.code == 2 and "row 3 of found.csv is refused: its key is not in the ledger" in done.told
+    assert done.code == 2 and "row 3 of found.csv is rejected: its key is not in the ledger" in done.told
     assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in done.told
 
 
@@ -484,7 +484,7 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
 
 # A file of what was found, and what is wrong with it.
 UNRESOLVABLE = [
-    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is refused: the service has confirmed that it "),
+    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is rejected: the service has confirmed that it "),
     ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
     (
         "key,agent_id,Agent ID\nx-0,a_9,\n",

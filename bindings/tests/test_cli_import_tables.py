@@ -319,7 +319,7 @@ def test_the_ledger_knows_what_its_keys_are_called(imports: Import) -> None:
     imports.sandbox.clear_requests()
     for dry in (["--dry-run"], []):
         done = imports("--key", "Number", "--ledger", "l.ledger", *dry)
-        assert done.code == 2 and 'its keys are called "email", but those used here are called "Number"' in done.told
+        assert done.code == 2 and 'its keys are called "email", but the keys in use are called "Number"' in done.told
         assert "\n--key selects the column with the keys." in done.told
     assert not imports.sandbox.requests
 

@@ -156,7 +156,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         with pytest.raises(raised, match=text):
             create_once(**{"key": "one", "ledger": path, **ADA, **given})
     create_once(key="ada@example.com", ledger=path, keys="email", **ADA)
-    with pytest.raises(LedgerError, match='its keys are called "email", but those used here are called "crm"'):
+    with pytest.raises(LedgerError, match='its keys are called "email", but the keys in use are called "crm"'):
         create_once(key="4711", ledger=path, keys="crm", **ADA)
     assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].from_ledger
     assert len(dealkit_sandbox.requests) == 1

@@ -26,7 +26,7 @@ use crate::{
         response::RawResponse,
     },
     error::call::Error,
-    ledger::{Ledger, normalized},
+    ledger::{Ledger, normalize},
     model::Agent,
     transport::base_url,
 };
@@ -215,7 +215,7 @@ impl<T: Send + 'static> Once<T> {
             rules,
         } = self.entry;
         let recording = || {
-            if normalized(keys.as_deref(), &key).is_empty() {
+            if normalize(keys.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
             let base_url = base_url::normal(&service.base_url);

@@ -29,9 +29,9 @@ use crate::{
     calls::{call::Call, service::Guard},
     error::{call::Error, cause::Unanswered, kind::ErrorKind},
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, Ledger, LedgerError, LedgerErrorKind, LedgerRow,
-        Record, RequestInfo, Resolution, Salt, State, UnresolvedRow, WhenUnresolved, Writer,
-        normalized,
+        KeyHash, Ledger, LedgerError, LedgerErrorKind, LedgerHandle, LedgerRow, LookUpResult,
+        MAX_ID_BYTES, OpenLedger, RequestInfo, Resolution, RowEntry, Salt, State, UnresolvedRow,
+        WhenUnresolved, normalize,
     },
     transport::{call_progress::CallProgress, outcome::Outcome},
     value::Json,
@@ -63,7 +63,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Recorder {
     /// Opens the ledger when it is needed, or says why there is no thread for that.
-    writer: Result<Writer, LedgerError>,
+    writer: Result<OpenLedger, LedgerError>,
     keys: Option<String>,
     /// The index of the first row with each key. A hash of 64 bits stands for the key: two keys that share one, which
     /// among a million happens once in forty million jobs, cost a refusal. A tree takes 30 bytes a row, and unlike a hash table
@@ -76,7 +76,7 @@ impl Recorder {
     pub(crate) fn new(ledger: &Ledger, service: String, keys: Option<&str>) -> Self {
         let keys = keys.map(str::to_owned);
         Self {
-            writer: ledger.start(true, service, keys.clone()),
+            writer: ledger.start_worker(true, service, keys.clone()),
             keys,
             seen: BTreeMap::new(),
             hashes: RandomState::new(),
@@ -91,7 +91,7 @@ impl Recorder {
         index: usize,
         rules: &Rules,
     ) -> Result<Recording, Error> {
-        let compared = key.map(|key| normalized(self.keys.as_deref(), key));
+        let compared = key.map(|key| normalize(self.keys.as_deref(), key));
         let Some(compared) = compared.filter(|key| !key.is_empty()) else {
             return Err(Error::config(
                 "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
@@ -124,29 +124,29 @@ impl Recorder {
     pub(crate) async fn finish(&self) {
         if let Ok(writer) = &self.writer {
             // What could not be written is known to the rows.
-            writer.finish().await;
+            writer.flush().await;
         }
     }
 
     /// Completes once the ledger is closed. No further rows can be recorded.
     pub(crate) fn end(&mut self) -> BoxFuture<'static, ()> {
         match &mut self.writer {
-            Ok(writer) => writer.end().boxed(),
+            Ok(writer) => writer.close().boxed(),
             Err(_) => ready(()).boxed(),
         }
     }
 }
 
 pub(crate) struct Recording {
-    handle: Handle,
-    found: BoxFuture<'static, Result<Found, LedgerError>>,
+    handle: LedgerHandle,
+    found: BoxFuture<'static, Result<LookUpResult, LedgerError>>,
     key: String,
     label: Option<String>,
     rules: Rules,
 }
 
 impl Recording {
-    pub(crate) fn of(handle: Handle, key: &str, label: Option<String>, rules: Rules) -> Self {
+    pub(crate) fn of(handle: LedgerHandle, key: &str, label: Option<String>, rules: Rules) -> Self {
         Self {
             found: handle.look_up(key.to_owned()).boxed(),
             handle,
@@ -174,7 +174,7 @@ impl Recording {
             Ok(found) => found,
             Err(error) => return Creation::not_sent(index, error.into()),
         };
-        let (key, mut recorded) = (found.key, found.recorded);
+        let (key, mut recorded) = (found.key, found.existing);
         let body = call.as_ref().ok().and_then(Call::body).cloned();
         let request = request_info(&found.salt, body.as_ref(), self.label);
         let of_record =
@@ -265,7 +265,7 @@ impl Recording {
             course.may_send.store(false, Ordering::Relaxed);
             let noted = claim
                 .handle
-                .note(claim.key, note(&result, agent_id, request, body.as_ref()));
+                .record_outcome(claim.key, note(&result, agent_id, request, body.as_ref()));
             ledger_error = noted.await.err();
         }
         Creation {
@@ -280,7 +280,7 @@ impl Recording {
 
 /// The claim of a row that is asked about or sent. If it is still open when it is dropped, the row was given up.
 struct Claim {
-    handle: Handle,
+    handle: LedgerHandle,
     /// The key, and its hash.
     text: String,
     key: KeyHash,
@@ -308,7 +308,7 @@ impl Claim {
         let is_waited_for = |row: &LedgerRow| row.in_flight && self.patience > Some(Instant::now());
         while recorded.as_ref().is_some_and(is_waited_for) {
             sleep(PAUSE).await;
-            recorded = self.handle.look_up(self.text.clone()).await?.recorded;
+            recorded = self.handle.look_up(self.text.clone()).await?.existing;
         }
         Ok(recorded)
     }
@@ -316,7 +316,8 @@ impl Claim {
     /// Claims the row, and waits until that is on disk; or returns what another job has recorded, if that was faster.
     async fn claim(&self) -> Result<Option<LedgerRow>, LedgerError> {
         self.is_open.store(true, Ordering::Relaxed);
-        self.term.store(self.handle.term(), Ordering::Relaxed);
+        self.term
+            .store(self.handle.lease_number(), Ordering::Relaxed);
         let refused = self
             .handle
             .claim(self.key, self.when, self.request.clone())
@@ -362,7 +363,7 @@ impl Claim {
         let why = match found {
             Err(why) => why,
             Ok(agent_id) => match self.handle.resolve(self.key, index, agent_id.clone()).await {
-                Err(error) if error.kind() == LedgerErrorKind::Refused => Some(error.into()),
+                Err(error) if error.kind() == LedgerErrorKind::Rejected => Some(error.into()),
                 Err(error) if agent_id.is_none() => return Err(unresolved(error)),
                 resolved => {
                     self.is_open.store(resolved.is_err(), Ordering::Relaxed);
@@ -383,7 +384,7 @@ impl Claim {
         };
         self.is_open.store(false, Ordering::Relaxed);
         // If this cannot be written, the row is unresolved all the same.
-        let _ = self.handle.note(self.key, None).await;
+        let _ = self.handle.record_outcome(self.key, None).await;
         Err(Creation::not_sent(index, Error::recorded(&recorded, why)))
     }
 }
@@ -411,11 +412,14 @@ impl Guard for Claim {
     }
 
     fn check(&self) -> Result<(), Error> {
-        Ok(self.handle.may_send(self.term.load(Ordering::Relaxed))?)
+        Ok(self.handle.check_lease(self.term.load(Ordering::Relaxed))?)
     }
 
     fn expired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.handle.lease_ended(self.term.load(Ordering::Relaxed)))
+        Box::pin(
+            self.handle
+                .wait_until_lease_ends(self.term.load(Ordering::Relaxed)),
+        )
     }
 }
 
@@ -426,7 +430,7 @@ impl Drop for Claim {
             let noted = noted(self.progress.outcome(), &self.request);
             let noted = noted.filter(|noted| noted.state != State::Rejected);
             // If this cannot be written, the claim stands alone and the row is unresolved, which is cautious but not wrong.
-            let note = self.handle.note(self.key, noted).boxed();
+            let note = self.handle.record_outcome(self.key, noted).boxed();
             self.course.set_last_note(note);
         }
     }
@@ -461,8 +465,8 @@ fn request_info(salt: &Salt, body: Option<&Bytes>, label: Option<String>) -> Req
     }
     let email = |body| serde_json::from_slice::<Agent<'_>>(body).ok();
     RequestInfo {
-        body: body.map(|body| salt.hash_request(body)),
-        email: body
+        body_hash: body.map(|body| salt.hash_request(body)),
+        email_hash: body
             .and_then(|body| email(body))
             .map(|agent| salt.hash_email(&agent.email)),
         label,
@@ -470,16 +474,16 @@ fn request_info(salt: &Salt, body: Option<&Bytes>, label: Option<String>) -> Req
 }
 
 /// What is noted of a row with this outcome.
-fn noted(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
+fn noted(outcome: Outcome, request: &RequestInfo) -> Option<RowEntry> {
     let state = match outcome {
         Outcome::NotSent => return None,
         Outcome::Succeeded => State::Succeeded,
         Outcome::Rejected => State::Rejected,
         Outcome::Unknown => State::Unknown,
     };
-    Some(Record {
+    Some(RowEntry {
         request: request.clone(),
-        ..Record::new(state)
+        ..RowEntry::new(state)
     })
 }
 
@@ -488,13 +492,13 @@ fn note<T>(
     agent_id: fn(&T) -> Option<String>,
     request: RequestInfo,
     body: Option<&Bytes>,
-) -> Option<Record> {
+) -> Option<RowEntry> {
     // A ledger keeps no identifier that nobody would copy.
     let of_agent = |id: Option<String>| {
-        Some(Record {
-            agent_id: id.filter(|id| id.len() <= LONGEST_ID),
+        Some(RowEntry {
+            agent_id: id.filter(|id| id.len() <= MAX_ID_BYTES),
             request: request.clone(),
-            ..Record::new(State::Succeeded)
+            ..RowEntry::new(State::Succeeded)
         })
     };
     match result {
@@ -513,7 +517,7 @@ fn note<T>(
                 }
                 _ => (None, None),
             };
-            Record {
+            RowEntry {
                 status: error.status().map(|status| status.as_u16()),
                 request_id: error.shown_request_id(),
                 title,

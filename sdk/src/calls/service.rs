@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use url::Url;
 
 #[cfg(feature = "ledger")]
-use crate::ledger::LedgerCache;
+use crate::ledger::OpenLedgerCache;
 use crate::{
     calls::options::CallOptions,
     error::{call::Error, cause::Cause},
@@ -46,7 +46,7 @@ pub(crate) struct Service {
     pub(crate) propagate: Option<Propagate>,
     /// Those of single creates.
     #[cfg(feature = "ledger")]
-    pub(crate) ledgers: Arc<LedgerCache>,
+    pub(crate) ledgers: Arc<OpenLedgerCache>,
 }
 
 /// Writes the headers that propagate the current trace.
