@@ -458,7 +458,7 @@ bench-python: $(BENCH)/peers
 	$(BENCH)/bin/python $(BENCHES)/tables.py $(OPTIMISED)/dealkit-server --results $(RESULTS)/python-tables.json $(BENCH_OPTIONS)
 	$(BENCH)/bin/python $(BENCHES)/report.py $(BENCH)
 
-## Measures how much of a service's rate clients find that were not told it: a quarter of an hour.
+## Measures the rate limiter in real time: a quarter of an hour.
 bench-rate: $(BENCH)/peers
 	$(INSTALL_PUBLISHED)
 	$(BENCH)/bin/python $(BENCHES)/rate.py

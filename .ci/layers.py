@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[1]
 LAYERS = {
     "sdk": """
         value
-        contract
+        specification
         json
         rules
         model
-        http
+        transport
         ledger
         error
         arrow
@@ -35,7 +35,7 @@ LAYERS = {
         state
         contract
         sandbox
-        config attached
+        config
         service
         net
         server health

@@ -104,7 +104,7 @@ def test_an_import_whose_workers_are_killed(world: World, tmp_path: Path) -> Non
     ]
     table = tmp_path / "agents.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), table)
-    sandbox.fail_next(method="POST", times=None, act_then_reset=True, probability=0.005, seed=1)
+    sandbox.fail_next(method="POST", times=None, process_then_reset=True, probability=0.005, seed=1)
     sandbox.fail_next(method="POST", times=None, delay=0.1, probability=0.2, seed=4)
     job = ("import", table, tmp_path, "--per-task", 100)
 

@@ -61,7 +61,7 @@ fn configured(settings: &Settings<'_, '_>) -> Outcome<ClientBuilder> {
     let certificates = match settings.path("ca_file")? {
         Some(path) => Some(fs::read(&path).map_err(|error| {
             let path = path.display();
-            Failure::Setting("ca_file", format!(" {path} cannot be read: {error}"))
+            Failure::Setting("ca_file", format!("{path} cannot be read: {error}"))
         })?),
         None => None,
     };

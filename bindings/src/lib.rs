@@ -92,7 +92,7 @@ mod _native {
             ((method, template, outcome.as_str()), effect)
         });
         module.add("EFFECTS", effects.into_py_dict(module.py())?)?;
-        module.add("READINGS", crate::testing::sandbox::readings(module.py())?)?;
+        module.add("VARIANTS", crate::testing::sandbox::variants(module.py())?)?;
         crate::models::schema::prepare(crate::models::classes::CLASSES);
         crate::calls::watch::install();
         Ok(())

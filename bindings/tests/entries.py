@@ -286,8 +286,8 @@ def of_calls(sandbox: Sandbox) -> dict[str, list[Callable[[], object]]]:
         "start_sandbox": [
             partial(native.start_sandbox, ['{"id": "x"}'], {}),
             partial(native.start_sandbox, ["{}"], {}),
-            partial(native.start_sandbox, [], {"reading": "sparse", "admin": False, "max_agents": 5}),
-            partial(native.start_sandbox, [], {"reading": "none"}),
+            partial(native.start_sandbox, [], {"variant": "sparse", "admin": False, "max_agents": 5}),
+            partial(native.start_sandbox, [], {"variant": "none"}),
         ],
     }
 

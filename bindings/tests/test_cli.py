@@ -187,8 +187,8 @@ def test_colours_are_for_terminals(dealkit_sandbox: Sandbox) -> None:
         ({"status": 429, "retry_after": 0}, 3, "The service asks for fewer requests."),
         ({"status": 500}, 3, "The service failed. Try again later"),
         ({"status": 302}, 3, "302 Found"),
-        ({"cut": "after-bytes:9", "how": "eof"}, 3, ""),
-        ({"garbage": True}, 3, ""),
+        ({"cut": "after-bytes:9", "after_cut": "eof"}, 3, ""),
+        ({"malformed": True}, 3, ""),
     ],
 )
 def test_a_call_that_fails(fault: dict[str, Any], code: int, told: str, dealkit_sandbox: Sandbox) -> None:
@@ -288,7 +288,7 @@ def test_check_of_a_service_that_is_not_there(peer: Any, nowhere: str) -> None:
     done = dealkit("check", url=f"http://{nowhere}")
     assert done.code == 3 and checked(done)["Reached"].startswith("no, after ")
     assert (
-        "nothing is listening at the host and port in the base URL; are they right, and is the service up? ("
+        "nothing is listening at the host and port in the base URL; are they right, and is the service up? [see --base-url] ("
         in done.shown
     )
 

@@ -137,7 +137,7 @@ def test_a_field_that_cannot_be_read_costs_that_field_if_asked(tmp_path: Path, p
     command = ["deals", "export", "--ids", "ids.txt", "--out"]
     done = dealkit(*command, "o.csv", url=url, cwd=tmp_path)
     (failed,) = rows(tmp_path / "o.csv.failed.csv")
-    assert done.code == 1 and "with the option --on-unreadable skip, it can be left out" in failed["message"]
+    assert done.code == 1 and "the field can be skipped [see --on-unreadable skip]" in failed["message"]
     for name in ("o.ndjson", "p.csv", "o.parquet"):
         assert dealkit(*command, name, "--on-unreadable", "skip", url=url, cwd=tmp_path).code == 0
     (row,) = rows(tmp_path / "p.csv")

@@ -68,7 +68,7 @@ def test_a_second_run_creates_nobody_twice(imports: Import) -> None:
     imports.write(5)
     sandbox = imports.sandbox
     sandbox.fail_next(status=422, after=1, method="POST")
-    sandbox.fail_next(act_then_reset=True, after=2, method="POST")
+    sandbox.fail_next(process_then_reset=True, after=2, method="POST")
     options = ["--ledger", "import.ledger", "--report", "report.csv", "--concurrency", "1"]
     done = imports(*options)
     assert (done.code, counts(done.shown)) == (1, {"created": 3, "rejected": 1, "unknown": 1})
@@ -168,7 +168,7 @@ def test_a_row_that_was_cancelled_before_it_was_sent_again_is_not_sent() -> None
 
 def test_a_ledger_that_was_lost_with_unknown_rows(imports: Import) -> None:
     imports.write(2)
-    imports.sandbox.fail_next(act_then_reset=True, times=2, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, times=2, method="POST")
     assert imports().code == 1
     (imports.folder / imports.ledger()).unlink()
     done = imports()
@@ -252,7 +252,7 @@ def test_what_another_ledger_knows_is_said_before_anything_is_sent(imports: Impo
 
 def test_a_dry_run_says_what_the_ledger_has(imports: Import) -> None:
     imports.write(3)
-    imports.sandbox.fail_next(act_then_reset=True, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, method="POST")
     imports.sandbox.fail_next(status=422, method="POST")
     imports("--concurrency", "1")
     imports.write(5)
@@ -280,7 +280,7 @@ def test_a_dry_run_says_what_the_ledger_has(imports: Import) -> None:
 def test_rows_that_were_looked_up_are_resolved(imports: Import) -> None:
     imports.write(5)
     sandbox = imports.sandbox
-    sandbox.fail_next(act_then_reset=True, method="POST")
+    sandbox.fail_next(process_then_reset=True, method="POST")
     sandbox.fail_next(cut="before-head", method="POST", times=2)
     sandbox.fail_next(status=422, method="POST")
     done = imports("--concurrency", "1")
@@ -346,7 +346,7 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Imp
     assert sum(opened_in_excel(key) != key for key in keys) == 7
     rows = "".join(f"a{at}@example.com,A,B,{key}\n" for at, key in enumerate(keys))
     imports.write(f"email,first_name,last_name,profile.external_id\n{rows}")
-    imports.sandbox.fail_next(act_then_reset=True, times=None, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, times=None, method="POST")
     for _ in range(3):
         imports("--concurrency", "1")
     imports.sandbox.clear_faults()
@@ -369,7 +369,7 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Imp
 
 def test_a_key_that_a_spreadsheet_has_changed_is_named_first(imports: Import) -> None:
     imports.write("email,first_name,last_name,profile.external_id\na@example.com,A,B,00123\nb@example.com,A,B,00124\n")
-    imports.sandbox.fail_next(act_then_reset=True, after=1, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, after=1, method="POST")
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
     done = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
@@ -474,7 +474,7 @@ def test_what_was_filled_in_of_a_row_is_gone_once_it_is_sent_again(imports: Impo
     imports.fill_in({"2": "none"})
     assert imports.command("ledger", "resolve", imports.ledger(), "agents.csv.report.csv", "--yes").code == 0
     imports.fill_in({"3": "a_9"})  # It is not resolved yet.
-    imports.sandbox.fail_next(act_then_reset=True, hold=True, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, hold=True, method="POST")
     process = imports.start()
     imports.sandbox.wait_for(held=True, timeout=HANGS)
     process.kill()
@@ -497,7 +497,7 @@ UNRESOLVABLE = [
 
 def test_what_cannot_be_resolved(imports: Import) -> None:
     imports.write(2)
-    imports.sandbox.fail_next(act_then_reset=True, method="POST")
+    imports.sandbox.fail_next(process_then_reset=True, method="POST")
     imports("--concurrency", "1")
     ledger, found = imports.folder / imports.ledger(), imports.folder / "found.csv"
     before = ledger.read_bytes()
@@ -521,7 +521,7 @@ def test_a_service_that_has_moved(imports: Import) -> None:
     done = imports("--ledger", "l.ledger")
     assert done.code == 2 and f"it is the ledger of another service, {old.url}" in done.told
     assert "record its new URL with dealkit ledger set-base-url" in done.told
-    assert "record the new address with dealkit ledger set-base-url. If" in done.told
+    assert "record the new base URL in the ledger. If" in done.told
     rename = ["ledger", "set-base-url", "l.ledger", url]
     assert imports.command(*rename, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
     done = imports("--ledger", "l.ledger")

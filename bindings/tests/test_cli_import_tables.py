@@ -453,7 +453,7 @@ def test_no_cell_of_a_report_is_a_formula(imports: Import) -> None:
     assert imports.command(*resolve, "--yes").shown.startswith("5 rows resolved")
 
 
-@pytest.mark.parametrize("fault", [{"status": 422}, {"act_then_reset": True}], ids=str)
+@pytest.mark.parametrize("fault", [{"status": 422}, {"process_then_reset": True}], ids=str)
 def test_no_value_of_a_row_is_in_an_error(fault: dict[str, Any], imports: Import) -> None:
     person, key, folder = "Canary Lovelace", "sk-canary-0b5e1f", imports.folder
     imports.write(f"email,first_name,last_name,Number\n{person},{person},x,1\ncanary@example.com,{person},{person},2\n")

@@ -145,8 +145,9 @@ def test_an_answer_that_cannot_be_read(peer: Any) -> None:
         error = caught.value
         assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
         assert error.detail == "expected a date YYYY-MM-DD, found a string"
-        advice = "with the option on_unreadable, it can be left out"
-        assert str(error).endswith(f"at {error.path}: {error.detail}; {advice} [request id r-1]")
+        advice = "the field can be skipped [request id r-1] [see on_unreadable]"
+        assert str(error).endswith(f"at {error.path}: {error.detail}; {advice}")
+        assert error.setting == "on_unreadable"
         assert (error.outcome, error.attempts, error.request_id) == ("succeeded", 1, "r-1")
         assert "GET /v1/deals/{id}: 200 OK" in str(error) and "soon" not in str(error)
         assert vars(pickle.loads(pickle.dumps(error))) == vars(error)

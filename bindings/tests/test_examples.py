@@ -152,7 +152,7 @@ def test_the_fastapi_service_tells_its_callers_what_to_do_next(
         sent = {"request_id": dealkit_sandbox.requests[0].request_id}
         assert [(response.status_code, response.json()) for response in unknown] == [(202, sent)] * 2
         for method, path in [("PUT", "/agents/without-id"), ("POST", "/agents")]:
-            dealkit_sandbox.fail_next(act_then_reset=True)
+            dealkit_sandbox.fail_next(process_then_reset=True)
             response = await responded(app, method, path)
             assert (response.status_code, response.json()) == (202, {"request_id": None})
         dealkit_sandbox.fail_next(status=422)

@@ -68,7 +68,7 @@ def test_an_outage_in_log_records_spans_and_metrics(
     caplog.set_level(logging.INFO, "dealkit")
     dealkit_sandbox.fail_next(status=429, retry_after=1)
     dealkit_sandbox.fail_next(status=503, times=3, path="/v1/deals/d_2")
-    dealkit_sandbox.fail_next(act_then_reset=True, method="POST")
+    dealkit_sandbox.fail_next(process_then_reset=True, method="POST")
     with Client(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
         client.deals.retrieve("d_1")
         with pytest.raises(InternalServerError):

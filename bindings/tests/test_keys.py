@@ -80,7 +80,7 @@ def fail() -> str:
 @pytest.mark.parametrize(
     ("provider", "told"),
     [
-        (fail, "the provider of service_key failed with PermissionError; "),
+        (fail, "the provider of the service key failed with PermissionError; "),
         (lambda: SECRET.encode(), "failed with TypeError"),
         (lambda: (SECRET, -1), "failed with ValueError"),
         (lambda: (SECRET, 1, 2), "failed with ValueError"),
@@ -219,7 +219,7 @@ def test_a_function_that_hangs_takes_one_thread(sandbox: Sandbox) -> None:
     before = asking()
     with Client(base_url=sandbox.url, service_key=hang) as client:
         for _ in range(5):
-            with pytest.raises(ServiceKeyError, match="has not answered"):
+            with pytest.raises(ServiceKeyError, match="has not returned"):
                 client.deals.retrieve("d_1", timeout=0.05)
         assert asking() - before == 1
         may_end.set()

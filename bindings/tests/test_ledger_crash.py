@@ -166,7 +166,7 @@ class Ledger:
 
 
 FAULTS: list[dict[str, Any]] = [
-    {"act_then_reset": True, "probability": 0.02},
+    {"process_then_reset": True, "probability": 0.02},
     {"status": 503, "probability": 0.02},
     {"status": 429, "retry_after": 0, "probability": 0.01},
     {"cut": "before-head", "probability": 0.01},

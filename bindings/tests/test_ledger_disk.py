@@ -310,7 +310,7 @@ def test_every_claim_and_every_outcome_has_reached_the_disk(sandbox: Sandbox, le
 
 def test_a_key_is_in_no_text_and_not_in_the_file(sandbox: Sandbox, ledger: Path) -> None:
     client = client_of(sandbox)
-    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(process_then_reset=True)
     for _ in range(2):
         for creation in in_order(client, rows=[row(0), row(1), row(1)], ledger=ledger):
             assert creation.key.endswith("@example.com")

@@ -26,7 +26,7 @@ from dealkit.testing import Sandbox
 @BOTH
 def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path) -> None:
     client = client_of(sandbox)
-    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(process_then_reset=True)
     sandbox.fail_next(status=422)
     begun = datetime.now(UTC).replace(microsecond=0)
     first = run(client, rows=rows(3), ledger=ledger, concurrency=1)

@@ -28,7 +28,7 @@ class Text(str):
 
 
 def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
-    sandbox.fail_next(act_then_reset=True)
+    sandbox.fail_next(process_then_reset=True)
     in_order(client_of(sandbox), rows=rows(1), ledger=ledger)
     before = ledger.read_bytes()
     cases: list[tuple[dict[Any, Any], type[Exception], str]] = [
@@ -111,7 +111,7 @@ def test_unresolved_rows_are_sent_again_if_there_is_no_agent(
     assert creations[0].agent_id == "found_0" and creations[0].sent_at
     causes = [creation.error.__cause__ for creation in creations[2:6]]
     assert [type(cause).__name__ for cause in causes] == ["NoneType", "OSError", "TypeError", "UnicodeEncodeError"]
-    assert "was asked to resolve it failed" in str(creations[3].error)
+    assert "was called to resolve it failed" in str(creations[3].error)
     assert len(sandbox.requests) == 2 and len(summary(ledger).unresolved) == 4
 
 

@@ -21,7 +21,7 @@ import pytest
 from ports import reserved_port
 from processes import HANGS, ended, needs_curl, python, run_pytest, until
 
-from dealkit.testing import READINGS
+from dealkit.testing import VARIANTS
 
 ROOT = Path(__file__).parents[2]
 snippets = runpy.run_path(str(ROOT / "docs/check_pages.py"))["find_snippets"]
@@ -133,7 +133,7 @@ def run_snippet(snippet: str, shows: str, folder: Path, env: dict[str, str]) -> 
         script = folder / "test_snippet.py"
         script.write_text(snippet)
         shown = run_pytest(script)
-        tests = len(READINGS) if "READINGS" in snippet else snippet.count("def test_")
+        tests = len(VARIANTS) if "VARIANTS" in snippet else snippet.count("def test_")
         assert f"{tests} passed" in shown
         return
     process = python(snippet, url=env.get("DEALKIT_BASE_URL", ""), key=env.get("DEALKIT_SERVICE_KEY", ""))

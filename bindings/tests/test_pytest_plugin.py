@@ -1,4 +1,4 @@
-"""The pytest plugin, in pytest runs that know nothing else."""
+"""The pytest plugin, in separate pytest runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NO_PLUGINS = "addopts = -p no:asyncio -p no:anyio\n"
 ASYNCIO = "asyncio_default_fixture_loop_scope = function\nasyncio_mode = "
 
 
-def ran(
+def run_tests(
     pytester: pytest.Pytester, test: str, ini: str = "", plugins: str = NO_PLUGINS, **outcomes: int
 ) -> pytest.RunResult:
-    """Runs a test file in a process of its own; any warning is an error."""
+    """Runs a test file in a separate process, with warnings as errors."""
     pytester.makepyfile(ADA + test)
     pytester.makeini(f"[pytest]\n{plugins}{ini}")
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
@@ -30,7 +30,7 @@ def ran(
     return result
 
 
-def test_every_test_has_a_sandbox_and_clients_of_its_own(pytester: pytest.Pytester) -> None:
+def test_each_test_has_its_own_sandbox_and_clients(pytester: pytest.Pytester) -> None:
     test = """
 import pytest
 
@@ -44,10 +44,10 @@ def test_the_next(dealkit_sandbox, dealkit_client):
     assert dealkit_client.deals.retrieve("d_1").id == "d_1"
     assert [request.path for request in dealkit_sandbox.requests] == ["/v1/deals/d_1"]
 """
-    ran(pytester, test, passed=3)
+    run_tests(pytester, test, passed=3)
 
 
-def test_all_processes_share_a_server(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_share_a_server(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     test = """
 import pytest
 
@@ -60,11 +60,11 @@ def test_create(run, dealkit_client, dealkit_sandbox, dealkit_sandbox_session):
     assert dealkit_sandbox.url == dealkit_sandbox_session.url and dealkit_sandbox_session.agents == []
     dealkit_sandbox.fail_next(status=500, times=None)
 """
-    with Sandbox(worlds="test-*", admin_token="token") as server:
+    with Sandbox(namespaces="test-*", admin_token="token") as server:
         monkeypatch.setenv("DEALKIT_SANDBOX_URL", server.url)
         monkeypatch.setenv("DEALKIT_SANDBOX_TOKEN", "token")
         monkeypatch.setenv("DEALKIT_SANDBOX_CA_FILE", "")
-        ran(pytester, test, plugins=NO_PLUGINS.replace("\n", " -n 3\n"), passed=12)
+        run_tests(pytester, test, plugins=NO_PLUGINS.replace("\n", " -n 3\n"), passed=12)
         assert server.requests == server.agents == []
 
 
@@ -83,7 +83,7 @@ def test_create(run, client, dealkit_sandbox_session, dealkit_sandbox):
     assert client.agents.create(**ADA).id == f"a_{run}"
     assert len(dealkit_sandbox_session.agents) == run and dealkit_sandbox.agents == []
 """
-    ran(pytester, test, passed=3)
+    run_tests(pytester, test, passed=3)
 
 
 @pytest.mark.parametrize("strict", [None, "false", "true"])
@@ -101,10 +101,10 @@ def test_a_typing_mistake(client):
     client.request("POST", "agents", json={**ADA, "phnoe": "+15555550100"})
 """
     if strict == "true":
-        result = ran(pytester, test, "dealkit_strict = true", failed=2)
+        result = run_tests(pytester, test, "dealkit_strict = true", failed=2)
         result.stdout.fnmatch_lines(["*UnprocessableEntityError*unknown_field*"])
     else:
-        ran(pytester, test, f"dealkit_strict = {strict}" if strict else "", passed=2)
+        run_tests(pytester, test, f"dealkit_strict = {strict}" if strict else "", passed=2)
 
 
 ASYNC = """
@@ -119,7 +119,7 @@ async def test_create(dealkit_async_client, dealkit_sandbox):
     [
         pytest.param(f"{ASYNCIO}strict", "@pytest.mark.asyncio", id="pytest-asyncio"),
         pytest.param(f"{ASYNCIO}auto", "", id="pytest-asyncio in auto mode"),
-        pytest.param(f"{ASYNCIO}strict", "@pytest.mark.anyio", id="anyio beside pytest-asyncio"),
+        pytest.param(f"{ASYNCIO}strict", "@pytest.mark.anyio", id="anyio with pytest-asyncio"),
         pytest.param("addopts = -p no:asyncio", "@pytest.mark.anyio", id="anyio"),
     ],
 )
@@ -137,7 +137,7 @@ def anyio_backend():
 {mark}
 {ASYNC.replace("test_create", "test_again")}
 """
-    ran(pytester, test, plugins=plugins, passed=2)
+    run_tests(pytester, test, plugins=plugins, passed=2)
 
 
 def test_an_async_client_without_any_other_plugin(pytester: pytest.Pytester) -> None:
@@ -149,20 +149,20 @@ def test_create(dealkit_async_client, dealkit_sandbox):
     asyncio.run(create(dealkit_async_client, dealkit_sandbox))
     asyncio.run(dealkit_async_client.deals.retrieve("d_1"))
 """
-    ran(pytester, test, passed=1)
+    run_tests(pytester, test, passed=1)
 
 
-def test_the_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
-    shown = pytester.runpytest_subprocess("--fixtures", "-p", "no:cacheprovider").stdout.str()
+def test_fixtures_and_options_are_documented(pytester: pytest.Pytester) -> None:
+    output = pytester.runpytest_subprocess("--fixtures", "-p", "no:cacheprovider").stdout.str()
     for name in ("dealkit_sandbox", "dealkit_sandbox_session", "dealkit_client", "dealkit_async_client"):
-        assert f"{name} " in shown or f"{name} [session scope] " in shown, name
-    shown = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "dealkit_strict (bool):" in shown
+        assert f"{name} " in output or f"{name} [session scope] " in output, name
+    output = pytester.runpytest_subprocess("--help").stdout.str()
+    assert "dealkit_strict (bool):" in output
 
 
-def test_what_is_imported(pytester: pytest.Pytester) -> None:
-    """Every pytest run loads the plugin, so it must cost next to nothing. dealkit.testing does not need pytest."""
+def test_imports(pytester: pytest.Pytester) -> None:
+    """Every pytest run loads the plugin, so it must not import dealkit.testing. That does not import pytest either."""
     test = "import sys\n\ndef test_nothing():\n    assert 'dealkit.testing' not in sys.modules\n"
-    ran(pytester, test, passed=1)
+    run_tests(pytester, test, passed=1)
     script = "import dealkit.testing, sys; sys.exit('pytest' in sys.modules)"
     assert pytester.run(sys.executable, "-c", script).ret == 0

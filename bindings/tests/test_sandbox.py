@@ -1,12 +1,14 @@
-"""The server to test against: dealkit.testing, the fixture, the command."""
+"""The sandbox: dealkit.testing, and the command dealkit-server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import pickle
+import re
 import signal
 import ssl
 import subprocess
@@ -30,6 +32,7 @@ from dealkit import (
     AsyncClient,
     AuthenticationError,
     Client,
+    ConfigError,
     Deal,
     DealkitError,
     Headers,
@@ -41,18 +44,18 @@ from dealkit.testing import CreatedAgent, Sandbox
 
 @pytest.fixture(params=["started", "attached"])
 def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """A sandbox in this process, and a world on a server that could run elsewhere."""
+    """A sandbox in this process, and a namespace on a server that could run in another process."""
     key = "test-sesame"
     if request.param == "started":
         with Sandbox(service_key=key) as sandbox:
             yield sandbox
     else:
-        with Sandbox(worlds="test-*") as server, Sandbox.attach(server.url, service_key=key) as sandbox:
+        with Sandbox(namespaces="test-*") as server, Sandbox.attach(server.url, service_key=key) as sandbox:
             yield sandbox
             assert server.requests == [] == server.agents
 
 
-def test_deals_of_every_kind() -> None:
+def test_deals_of_every_type() -> None:
     deals: Any = [
         {"id": "dict", "status": "CLOSED"},
         '{"id": "text", "sides": [{"side_percentage": 10.10}]}',
@@ -81,7 +84,7 @@ def test_deals_of_every_kind() -> None:
 
 
 @BOTH
-def test_clients_that_trust_it(of_class: Any) -> None:
+def test_clients_that_trust_the_certificate(of_class: Any) -> None:
     with Sandbox(tls=True) as sandbox, Sandbox(tls=True) as other:
         assert sandbox.url.startswith("https://127.0.0.1:") and sandbox.ca_file is not None
         make = Sandbox.client if of_class is Client else Sandbox.async_client
@@ -101,8 +104,8 @@ def test_clients_that_trust_it(of_class: Any) -> None:
         assert made(make(plain), lambda client: client.deals.retrieve("d_1")).id == "d_1"
 
 
-def test_other_programs_trust_it() -> None:
-    """With the strict rules that Python has from 3.13 on by default, over HTTP/1.1."""
+def test_urllib_trusts_the_certificate() -> None:
+    """Python accepts the certificate with the strict checks that are its default since 3.13."""
     with Sandbox(tls=True) as sandbox:
         context = ssl.create_default_context(cafile=sandbox.ca_file)
         context.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -146,7 +149,7 @@ def test_closed(any_sandbox: Sandbox) -> None:
         lambda: sandbox.requests,
         lambda: sandbox.wait_for(),
         lambda: sandbox.clear_requests(),
-        lambda: sandbox.fail_next(garbage=True),
+        lambda: sandbox.fail_next(malformed=True),
         lambda: sandbox.clear_faults(),
         lambda: sandbox.reset(),
         lambda: sandbox.insert_deal({"id": "a"}),
@@ -155,17 +158,17 @@ def test_closed(any_sandbox: Sandbox) -> None:
             use()
 
 
-def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
+def test_agents_include_their_requests(any_sandbox: Sandbox) -> None:
     sandbox = any_sandbox
     with of(sandbox) as client:
-        given: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
-        given["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
-        agent = client.agents.create(**given)
+        arguments: Any = {**ADA, "phone": "+15555550100", "image_url": None, "role": "AGENT"}
+        arguments["profile"] = {"onboarding_complete": True, "client_metadata": {"rate": Decimal("1.10")}}
+        agent = client.agents.create(**arguments)
         assert sandbox.agents == [agent] and agent == sandbox.agents[0]
         (created,) = sandbox.agents
         assert isinstance(created, CreatedAgent) and created.agent == agent
         assert created.sent == {
-            **given,
+            **arguments,
             "profile": {"onboardingComplete": True, "clientMetadata": {"rate": Decimal("1.10")}},
         }
         assert (created.email, created.role_assignments[0].role) == ("ada@example.com", "AGENT")
@@ -173,7 +176,7 @@ def test_agents_show_what_was_sent(any_sandbox: Sandbox) -> None:
         assert pickle.loads(pickle.dumps(created)) == created != CreatedAgent(agent, {})
 
 
-def test_requests_are_shown(any_sandbox: Sandbox) -> None:
+def test_recorded_requests(any_sandbox: Sandbox) -> None:
     sandbox = any_sandbox
     with of(sandbox) as client:
         sandbox.insert_deal({"id": "personal"})
@@ -203,7 +206,7 @@ def test_requests_are_shown(any_sandbox: Sandbox) -> None:
             with pytest.raises(AttributeError):
                 request.status = 500  # type: ignore[misc]
             assert pickle.loads(pickle.dumps(request)) == request and hash(request) == hash(request)
-        assert "sesame" not in str([vars_of(request) for request in sandbox.requests])
+        assert "sesame" not in str([all_attributes(request) for request in sandbox.requests])
         sandbox.clear_requests()
         assert [*sandbox.requests] == [] and sandbox.agents == [agent]
         client.deals.retrieve("d_1")
@@ -212,34 +215,34 @@ def test_requests_are_shown(any_sandbox: Sandbox) -> None:
         assert sandbox.requests == [] == sandbox.agents
 
 
-def vars_of(request: Any) -> dict[str, Any]:
-    """Every attribute."""
+def all_attributes(request: Any) -> dict[str, Any]:
+    """Returns all attributes."""
     return {name: getattr(request, name) for name in request.__slots__}
 
 
-def test_requests_are_waited_for(any_sandbox: Sandbox) -> None:
+def test_wait_for_requests(any_sandbox: Sandbox) -> None:
     async def main() -> None:
         sandbox = any_sandbox
         async with of(sandbox, AsyncClient) as client:
-            # Each waits for the other, so neither may block.
+            # `wait_for` runs in a thread, because the calls that it waits for run in this event loop.
             waiting = asyncio.create_task(asyncio.to_thread(sandbox.wait_for, status=404, count=2, timeout=HANGS))
             for id in ("d_1", "secret", "secret"):
                 with contextlib.suppress(NotFoundError):
                     await client.deals.retrieve(id)
-            seen = await waiting
-            assert [request.number for request in seen] == [2, 3] and seen == sandbox.requests[1:]
+            requests = await waiting
+            assert [request.number for request in requests] == [2, 3] and requests == sandbox.requests[1:]
             cases: list[dict[str, Any]] = [{"method": "POST"}, {"count": 4}, {"path": "/v1/deals/x"}, {"status": 201}]
             with pytest.raises(ValueError, match="count: expected a number from 1 to 1000"):
                 sandbox.wait_for(count=0)
-            for wanted in cases:
-                with pytest.raises(TimeoutError, match=r"^\d of \d requests came in time$"):
-                    sandbox.wait_for(**wanted, timeout=0)
+            for filters in cases:
+                with pytest.raises(TimeoutError, match=r"^\d of \d requests arrived in time$"):
+                    sandbox.wait_for(**filters, timeout=0)
             assert sandbox.wait_for(method="get", path="/v1/deals/d_1", timeout=0) == sandbox.requests[:1]
 
     asyncio.run(main())
 
 
-def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None:
+def test_held_requests(any_sandbox: Sandbox) -> None:
     any_sandbox.fail_next(hold=True, path="/v1/deals/{id}", times=2)
     with of(any_sandbox) as client, ThreadPoolExecutor(2) as threads:
         calls = [threads.submit(client.deals.retrieve, "d_1") for _ in range(2)]
@@ -247,7 +250,7 @@ def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None
         assert [(request.held, request.status, request.fault) for request in held] == [
             (True, None, '{"hold":true}')
         ] * 2
-        # Other requests go on, and count as responses, which held ones do not.
+        # Other requests get responses. Without `held`, `wait_for` ignores held requests.
         client.agents.create(**ADA)
         assert [request.method for request in any_sandbox.wait_for(timeout=0)] == ["POST"]
         assert any_sandbox.release() == 2
@@ -259,7 +262,7 @@ def test_requests_are_held_until_they_are_released(any_sandbox: Sandbox) -> None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
-def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
+def test_a_signal_interrupts_wait_for(any_sandbox: Sandbox) -> None:
     class Stop(Exception):
         pass
 
@@ -278,7 +281,11 @@ def test_a_signal_ends_the_waiting(any_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        ({}, ValueError, "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset"),
+        (
+            {},
+            ValueError,
+            "the fault has no effect: expected one of hold, delay, status, cut, malformed, process_then_reset",
+        ),
         ({"status": "503"}, ValueError, 'status: invalid type: string "503", expected a status'),
         ({"status": 500, "body": b"x"}, ValueError, "/body: .* got bytes"),
         ({"staus": 500}, TypeError, "unexpected keyword argument 'staus'"),
@@ -290,6 +297,15 @@ def test_wrong_faults(fault: Any, error: type[Exception], text: str, any_sandbox
     assert any_sandbox.faults == []
     with of(any_sandbox) as client:
         assert client.with_raw_response.deals.retrieve("d_1").attempts == 1
+
+
+def test_fail_next_has_all_fields_of_a_fault(any_sandbox: Sandbox) -> None:
+    """The server's fields are the definition; the signature must follow them."""
+    with pytest.raises(ConfigError, match="unknown field") as raised:
+        any_sandbox._call("POST", "faults", {"unknown": 1})
+    fields = re.findall("`(\\w+)`", str(raised.value).partition("expected one of")[2])
+    parameters = list(inspect.signature(Sandbox.fail_next).parameters)
+    assert sorted(parameters) == sorted(["self", *fields])
 
 
 def test_pending_faults(any_sandbox: Sandbox) -> None:
@@ -305,11 +321,11 @@ def test_pending_faults(any_sandbox: Sandbox) -> None:
         sandbox.fail_next(**arguments)
         sandbox.fail_next(delay=0.5, method="POST", times=None)
         first, second = sandbox.faults
-        assert (first.id, first.arguments, first.matched, first.played) == (1, arguments, 0, 0)
+        assert (first.id, first.arguments, first.matched, first.applied) == (1, arguments, 0, 0)
         assert second.arguments == {"delay": Decimal("0.5"), "method": "POST", "times": None}
         with pytest.raises(DealkitError):
             client.deals.retrieve("d_1", max_retries=0)
-        assert [(fault.id, fault.matched, fault.played) for fault in sandbox.faults] == [(1, 1, 1), (2, 0, 0)]
+        assert [(fault.id, fault.matched, fault.applied) for fault in sandbox.faults] == [(1, 1, 1), (2, 0, 0)]
         assert pickle.loads(pickle.dumps(second)) == second == sandbox.faults[1]
         sandbox.clear_faults()
         for fault in (first, second):
@@ -337,7 +353,7 @@ def test_the_command(stop: signal.Signals) -> None:
         assert "Traceback" not in server.stderr.read()
 
 
-def test_the_command_says_what_is_wrong() -> None:
+def test_the_command_reports_errors() -> None:
     wrong = subprocess.run([str(COMMAND), "--nonsense"], capture_output=True, text=True, timeout=HANGS)
     assert wrong.returncode == 2 and "--nonsense" in wrong.stderr
     version = subprocess.run(

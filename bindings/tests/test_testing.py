@@ -14,13 +14,13 @@ from conftest import ADA
 import dealkit
 from dealkit import AsyncOperations, Client, CreateAgentParams, Deal, DealkitError, Operations, testing
 from dealkit._client.operations import AgentOperations
-from dealkit._testing import recorded, sandbox, stub
+from dealkit._testing import records, sandbox, stub
 from dealkit.testing import AsyncStub, Sandbox, Stub
 
 
 def test_the_examples() -> None:
     names = {name: getattr(testing, name) for name in testing.__all__}
-    for module in (testing, recorded, sandbox, stub):
+    for module in (testing, records, sandbox, stub):
         result = doctest.testmod(module, extraglobs={**names, "Client": Client, "NotFoundError": dealkit.NotFoundError})
         assert result.failed == 0 and result.attempted > 0
 

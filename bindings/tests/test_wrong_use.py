@@ -455,9 +455,9 @@ SANDBOX: dict[str, list[tuple[Any, type[Exception], str]]] = {
     "service_key": [(5, TypeError, "service_key"), ("a b", ConfigError, "key must be 1 to 1,024 visible ASCII")],
     "strict": [("yes", TypeError, "strict")],
     "port": [(-1, ConfigError, "port"), (70_000, ConfigError, "port"), ("1", TypeError, "port")],
-    "reading": [
-        (1, TypeError, "reading must be a str, not int"),
-        ("sparsely", ConfigError, "reading: expected one of reference, ok, forbidden, "),
+    "variant": [
+        (1, TypeError, "variant must be a str, not int"),
+        ("sparsely", ConfigError, "variant: expected one of reference, ok, forbidden, "),
     ],
     "rate_limit": [
         ("50/s", TypeError, "rate_limit must be a whole number, 0 or more, not str"),

@@ -28,7 +28,7 @@ def load(version: str) -> None:
     native.__loader__ = SourceFileLoader(native.__name__, str(STUBS))
     # The stubs only declare the types of these.
     native.__version__ = version  # type: ignore[attr-defined]
-    native.READINGS = ()  # type: ignore[attr-defined]
+    native.VARIANTS = ()  # type: ignore[attr-defined]
     # Registered before the code runs, because modules that it imports import it.
     sys.modules[native.__name__] = native
     future = __future__.annotations.compiler_flag

@@ -79,7 +79,7 @@ async fn an_error_is_shown() -> Checked {
 
 async fn an_unknown_outcome_is_handled() -> Checked {
     let (sandbox, client) = start()?;
-    sandbox.fail_next(Fault::act_then_reset())?;
+    sandbox.fail_next(Fault::process_then_reset())?;
     assert_eq!(
         sign_up(&client, ada()?).await,
         "we are checking, and will write to you"
@@ -92,7 +92,7 @@ async fn a_duplicate_is_avoided() -> Checked {
     let (sandbox, client) = start()?;
     // The agent is created, but the response is lost: dealkit does not send it
     // again.
-    sandbox.fail_next(Fault::act_then_reset())?;
+    sandbox.fail_next(Fault::process_then_reset())?;
     let error = client
         .agents()
         .create(ada()?)

@@ -34,6 +34,8 @@ fn main() {
             table("retrieve", in_flight),
             retrieves(&runtime, &clients, in_flight, 256),
         );
+    }
+    for in_flight in [1, 16, IN_FLIGHT] {
         bench.compare(
             table("create", in_flight),
             creates(&runtime, &clients, in_flight, 256),
@@ -104,6 +106,7 @@ fn many<'t>(
     ids: usize,
 ) -> Vec<(&'static str, Turn<'t>)> {
     let with_reqwest = move || clients.retrieve_many_with_reqwest(ids, IN_FLIGHT);
+    let and_decode = move || clients.retrieve_many_with_reqwest_and_decode(ids, IN_FLIGHT);
     vec![
         (
             "dealkit",
@@ -112,6 +115,10 @@ fn many<'t>(
         (
             "reqwest + serde_json, buffered",
             turn_of(runtime, ids, with_reqwest),
+        ),
+        (
+            "reqwest, read by dealkit, buffered",
+            turn_of(runtime, ids, and_decode),
         ),
     ]
 }

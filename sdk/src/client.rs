@@ -9,16 +9,16 @@ use url::{Host, Url};
 use crate::{
     calls::{
         agents::Agents,
-        call::{Async, Call, read_nothing},
+        call::{Async, Call, CallFuture, read_raw},
         deals::Deals,
-        operations::{CallFuture, Operations},
+        operations::Operations,
         response::RawResponse,
         service::{Propagate, Service, more_than_zero},
     },
-    contract::wire,
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         base_url,
         connect::{
@@ -28,16 +28,16 @@ use crate::{
             transport::Transport,
         },
         environment,
-        headers::extra_header,
+        headers::parse_extra_header,
         key::{self, KeyProvider, KeySource, Keys},
         operation::Operation,
-        path::segment,
+        path::escape_segment,
+        rate::admission::SharedLimits,
         retry::attempts::RetryPolicy,
-        traffic::turns::Traffic,
     },
     value::{
-        opaque,
-        words::{Setting, words},
+        message::{Message, Setting},
+        opaque_debug,
     },
 };
 
@@ -145,13 +145,13 @@ impl Client {
                      as \"deals\" and then the id",
                 ));
             }
-            path = path.and_then(|path| Ok(format!("{path}/{}", segment(part)?)));
+            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(part)?)));
         }
         let operation = Operation {
             method,
             template: template.into(),
         };
-        Call::new(Arc::clone(&self.service), operation, path, read_nothing)
+        Call::new(Arc::clone(&self.service), operation, path, read_raw)
     }
 
     /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
@@ -161,7 +161,7 @@ impl Client {
 
     /// How often a request is retried after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
-        self.service.retry.retries()
+        self.service.retry.retry_limit()
     }
 
     /// The origin of the base URL, such as `https://deals.example.com`: for bindings, which give each service its own runtime.
@@ -178,7 +178,7 @@ impl Client {
     /// Whether this client and the other one act as one towards the service: they share the rate limit, the pauses that
     /// the service asks for, and the retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
-        Arc::ptr_eq(&self.service.traffic, &with.service.traffic)
+        Arc::ptr_eq(&self.service.limits, &with.service.limits)
     }
 }
 
@@ -299,7 +299,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// answer within the call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and
     /// outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
-        self.key_source(KeySource::provider(provider))
+        self.key_source(KeySource::from_provider(provider))
     }
 
     /// Where the key comes from: for bindings, whose clients share a provider.
@@ -335,19 +335,19 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// The maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
+    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
     /// two seconds. Default: no limit.
     ///
-    /// Requests go out evenly spaced. Calls wait for their turn in order of arrival, within their timeout; a call
-    /// whose turn would come too late fails at once, with kind `Throttled` and outcome `NotSent`. The limit applies to
-    /// a client and its clones: other clients and processes have their own.
+    /// Requests are evenly spaced and sent in order of arrival. If the limit delays a call beyond its timeout, the call fails
+    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones: other clients and
+    /// processes have their own.
     ///
-    /// Even without a limit, a client learns what the service allows. After a 429, or a 503 with `Retry-After`, all its
-    /// calls wait as long as the service asks, but at most a minute if another call was told to wait. They then
-    /// continue, evenly spaced, just below the rate at which the service accepted calls; after a while the client
-    /// speeds up, more and more, until the next refusal. If responses say how much is left of a quota for up to a
+    /// In addition, a client learns what the service accepts. After a 429, or a 503 with `Retry-After`, all its
+    /// calls wait as long as the service asks, but at most a minute if the response was to another call. They then
+    /// continue, evenly spaced, at 70 % of the rate at which the service accepted calls. The rate grows until the next rejection, with
+    /// the algorithm of the adaptive retry mode in AWS SDKs. If responses report how much is left of a quota for up to a
     /// minute (`RateLimit` and `RateLimit-Policy`, as in draft-ietf-httpapi-ratelimit-headers-11), the client slows
-    /// down before it is refused. It never sends less than one request a second.
+    /// down before it is rejected. The learned rate is never less than one request per second.
     ///
     /// ```
     /// use dealkit::Client;
@@ -625,24 +625,24 @@ impl<C: Clone> ClientBuilder<C> {
         ] {
             timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
         }
-        let traffic = Traffic::new(self.rate_limit).map_err(Error::config)?;
-        let pools = Pools::shared_or_new(settings, other.map(|other| Arc::clone(&other.pools)))
+        let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
+        let pools = Pools::share_or_create(settings, other.map(|other| Arc::clone(&other.pools)))
             .map_err(Error::config)?;
         let is_same_caller = |other: &&Service| {
             other.base_url == base
                 && Arc::ptr_eq(&other.keys, &keys)
-                && other.traffic.is_limited_like(&traffic)
+                && other.limits.has_same_rate_limit(&limits)
         };
-        let traffic = match other.filter(is_same_caller) {
-            Some(other) => Arc::clone(&other.traffic),
-            None => Arc::new(traffic),
+        let limits = match other.filter(is_same_caller) {
+            Some(other) => Arc::clone(&other.limits),
+            None => Arc::new(limits),
         };
         #[cfg(feature = "ledger")]
         let ledgers = other.map_or_else(Arc::default, |other| Arc::clone(&other.ledgers));
         Ok(Client {
             service: Arc::new(Service {
                 pools,
-                traffic,
+                limits,
                 base_url: base,
                 headers: Arc::new(headers),
                 keys,
@@ -661,14 +661,16 @@ impl<C: Clone> ClientBuilder<C> {
         let Some(text) = &self.base_url else {
             return Err(missing(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
-        let url = base_url::parse(text).map_err(Error::config)?;
+        let url = base_url::parse(text)
+            .map_err(|problem| Error::invalid_setting(Setting::BaseUrl, problem))?;
         if url.scheme() == "http" && !is_loopback(&url) && !self.allow_http {
-            return Err(Error::config(words!(
-                "{} is plain http to another machine, so anybody along the way can read the service key: use \
-                 https, or set {} if the network is yours",
-                Setting::BaseUrl,
-                Setting::AllowHttp
-            )));
+            return Err(Error::config(
+                Message::from(
+                    "the base URL is plain http to another machine, so anyone along the way can read the service key: use \
+                     https, or allow plain http if the network is yours",
+                )
+                .see(Setting::AllowHttp),
+            ));
         }
         Ok(url)
     }
@@ -692,14 +694,14 @@ impl<C: Clone> ClientBuilder<C> {
             .as_deref()
             .unwrap_or(concat!("dealkit/", env!("CARGO_PKG_VERSION")));
         let user_agent = HeaderValue::from_str(user_agent).map_err(|_| {
-            Error::config(words!(
-                "{} contains characters that are not allowed in a header",
-                Setting::UserAgent
-            ))
+            Error::invalid_setting(
+                Setting::UserAgent,
+                "contains characters that are not allowed in a header",
+            )
         })?;
         headers.insert(header::USER_AGENT, user_agent);
         for (name, value) in &self.headers {
-            let (name, value) = extra_header(name, value).map_err(Error::config)?;
+            let (name, value) = parse_extra_header(name, value).map_err(Error::config)?;
             headers.insert(name, value);
         }
         // Each attempt puts its key in this place.
@@ -714,7 +716,7 @@ impl<C: Clone> ClientBuilder<C> {
         let set = self
             .proxy
             .as_deref()
-            .map(Proxy::new)
+            .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
         // A proxy would receive the key of a service on this very machine.
@@ -741,14 +743,13 @@ impl ClientBuilder {
     }
 }
 
-opaque!(ClientBuilder<C>);
+opaque_debug!(ClientBuilder<C>);
 
 fn missing(setting: Setting, variable: &'static str) -> Error {
-    Error::config(words!(
-        "{} is missing: set it, or {} with Client::from_env()",
+    Error::invalid_setting(
         setting,
-        variable
-    ))
+        format!("is missing: set it, or {variable} with Client::from_env()"),
+    )
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -121,18 +121,18 @@ pub mod arrow;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "client")]
-mod bulk;
+pub mod bulk;
 #[cfg(feature = "client")]
 mod calls;
 #[cfg(feature = "client")]
 mod client;
-mod contract;
 mod error;
 mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
 mod model;
 mod rules;
+mod specification;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 #[cfg(feature = "client")]
@@ -144,11 +144,11 @@ mod value;
 #[doc(hidden)]
 pub mod internal {
     #[cfg(feature = "client")]
-    pub use crate::{bulk::many::Job, error::call::EFFECTS, transport::key::KeySource};
+    pub use crate::{calls::call::Async, error::call::EFFECTS, transport::key::KeySource};
     pub use crate::{
-        contract::{schema, wire},
-        json::{document, explain, lexer},
+        json::{document_limits, explain_error, lexer},
         rules::validate,
+        specification::{schema, wire},
         value::{marked_text, scalar},
     };
 }
@@ -172,21 +172,20 @@ pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCo
 pub use value::*;
 
 #[cfg(feature = "ledger")]
-pub use bulk::once::{Detached, Once};
+pub use bulk::create_once::{CreateOnce, Detached};
 #[cfg(feature = "client")]
 pub use {
     ::http::{HeaderMap, Method, StatusCode},
     bulk::{
-        create::{CreateMany, CreateStream, Creates},
-        many::{Bulk, BulkStream, InFlight, Work},
-        retrieve::{RetrieveMany, RetrieveStream, Retrieved, Retrieves},
-        row::{CreateRow, Created, Creation},
+        create_many::{CreateMany, CreateStream},
+        retrieve_many::{RetrieveMany, RetrieveStream, Retrieved},
+        row::{CreateRow, Created, Creation, KeyedRow},
     },
     calls::{
         agents::Agents,
-        call::{Async, Call, CallWithResponse},
+        call::{Call, CallFuture, CallWithResponse},
         deals::Deals,
-        operations::{CallFuture, Operations},
+        operations::Operations,
         options::CallOptions,
         response::{RawResponse, Response},
     },
@@ -200,5 +199,4 @@ pub use {
         outcome::Outcome,
         retry::attempts::RetryPolicy,
     },
-    value::words::{Piece, Setting, Words},
 };

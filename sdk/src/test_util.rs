@@ -1,5 +1,4 @@
-//! Constructed errors and results, and a stub of the client, for testing programs that use dealkit (feature
-//! `test-util`).
+//! Errors, results and a stub of the client, for tests of programs that use dealkit (feature `test-util`).
 //!
 //! An importer that must not create an agent twice needs a test of what it does when a create times out:
 //!
@@ -8,7 +7,7 @@
 //!
 //! use dealkit::{Error, Method, Outcome, test_util::ErrorBuilder};
 //!
-//! /// What the importer under test does with a row that has failed.
+//! /// Returns the next step of the importer under test for a row that has failed.
 //! fn next_step(error: &Error) -> &'static str {
 //!     match error.outcome() {
 //!         Outcome::NotSent => "send again",
@@ -30,9 +29,9 @@
 //! assert_eq!(next_step(&error), "send again");
 //! ```
 //!
-//! [`ErrorBuilder`] makes errors of single calls. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make what a
-//! call returns, and every model has a builder. What only a job has, such as a row that was cancelled, or whose key is that
-//! of another, comes from a job over a [transport](crate::ClientBuilder::transport) of yours.
+//! [`ErrorBuilder`] makes the errors of single calls. [`Response::new`], [`Creation::new`] and [`Retrieved::new`] make the
+//! results of calls, and every model has a builder. For the results that only a job has, such as a row that was cancelled or
+//! has the key of another row, run a job over your own [transport](crate::ClientBuilder::transport).
 //!
 //! To test a program whose calls go through the trait [`Operations`], use a [`Stub`] in place of the client:
 //!
@@ -68,27 +67,24 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
-    bulk::{retrieve::Retrieved, row::Creation},
-    calls::{
-        operations::{CallFuture, Operations},
-        response::Response,
-    },
-    contract::wire,
+    bulk::{retrieve_many::Retrieved, row::Creation},
+    calls::{call::CallFuture, operations::Operations, response::Response},
     error::call::Error,
     model::{Agent, CreateAgent, Deal},
+    specification::wire,
     transport::{
         error::{Sent, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
     },
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// Builds an [`Error`] like one that a call returns, from what a test specifies.
 ///
-/// Anything unspecified follows from the rest, as in a real call: the outcome, the problem and the violations from the
-/// status and the body, the wait from the header `Retry-After`.
+/// As in a real call, the outcome, the problem and the violations follow from the status and the body, and the wait follows
+/// from the header `Retry-After`, unless the test sets them.
 ///
 /// ```
 /// use dealkit::{Outcome, StatusCode, test_util::ErrorBuilder};
@@ -114,7 +110,7 @@ pub struct ErrorBuilder {
 }
 
 impl ErrorBuilder {
-    /// The error that a call returns for this one: a `ValidationError` or a `LedgerError`, for which nothing was sent, or a
+    /// Wraps an error as a call returns it: a `ValidationError` or a `LedgerError`, for which nothing was sent, or a
     /// `DecodeError`.
     ///
     /// ```
@@ -135,84 +131,85 @@ impl ErrorBuilder {
         }
     }
 
-    /// An error of something that was sent.
+    /// Makes the error of a request that was sent.
     fn sent(cause: TransportCause) -> Self {
         Self::of(TransportError::new(cause)).attempts(1)
     }
 
-    /// The service responded with this unsuccessful status.
+    /// Makes the error of a response with this status, which is not a success.
     pub fn status(status: StatusCode) -> Self {
         Self::sent(TransportCause::Status(None)).response_status(status)
     }
 
-    /// The call timed out after this duration. It was sent, and no response arrived, so the outcome is `Unknown`.
+    /// Makes the error of a call that timed out after this duration. The request was sent, and no response arrived, so the
+    /// outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::sent(TransportCause::Timeout(after, Sent::Perhaps))
+        Self::sent(TransportCause::Timeout(after, Sent::Possibly))
     }
 
-    /// No connection could be made, for this reason, which is the error's [`source`](std::error::Error::source).
-    /// The outcome is `NotSent`.
+    /// Makes the error of a call without a connection, for this reason, which is the error's
+    /// [`source`](std::error::Error::source). The outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
         Self::sent(TransportCause::Connect(None, Some(reason.into().into())))
     }
 
-    /// The connection broke before a response had arrived, for this reason, which is the error's
+    /// Makes the error of a connection that broke before a response had arrived, for this reason, which is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
-        Self::sent(TransportCause::Interrupted(reason.into().into()))
+        Self::sent(TransportCause::Interrupted(reason.into().into(), None))
     }
 
-    /// A setting of the client or call is wrong, as this text says, so nothing was sent.
-    pub fn config(text: impl Into<String>) -> Self {
-        Self::of(Error::config(text.into()))
+    /// Makes the error of a wrong setting of the client or the call, with this message. Nothing was sent.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::of(Error::config(message.into()))
     }
 
-    /// The operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error text begins with it.
+    /// Sets the operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error message begins with it.
     pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
         let template = template.into().into();
         self.error = self.error.with_operation(&Operation { method, template });
         self
     }
 
-    /// How often the request was attempted. Default: 1.
+    /// Sets the number of attempts. Default: 1.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// The outcome, instead of the one that follows from the rest: for a timeout before anything was sent, for
-    /// example, or after an earlier attempt that may have acted.
+    /// Sets the outcome, in place of the one that follows from the other values: for a timeout before anything was sent, for
+    /// example, or after an earlier attempt on which the service may have acted.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.error = self.error.with_outcome(outcome);
         self
     }
 
-    /// How long to wait before the next attempt, instead of what the headers say.
+    /// Sets the time to wait before the next attempt, in place of the one in the headers.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// The status of the response. A timeout or a broken connection has one if the response had begun to arrive;
+    /// Sets the status of the response. A timeout or a broken connection has a status if the response had begun to arrive;
     /// setting its headers, its body or its request id implies a 200. The outcome is then `Succeeded`.
     pub fn response_status(mut self, status: StatusCode) -> Self {
         self.response().status = status;
         self
     }
 
-    /// The headers of the response.
+    /// Adds headers of the response.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.response().headers.extend(headers);
         self
     }
 
-    /// The body of the response, or as much of it as arrived.
+    /// Sets the body of the response, or the part of it that arrived.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.response().body = body.into();
         self
     }
 
-    /// The request's id in the service's logs, as a header of the response; one that no header can contain is left out.
+    /// Sets the request's id in the service's logs, as a header of the response. An id that no header can contain is ignored.
     pub fn request_id(mut self, id: impl AsRef<str>) -> Self {
         if let Ok(id) = HeaderValue::from_str(id.as_ref()) {
             let headers = &mut self.response().headers;
@@ -222,25 +219,25 @@ impl ErrorBuilder {
     }
 
     fn response(&mut self) -> &mut HttpResponse {
-        self.response.get_or_insert_with(HttpResponse::by_hand)
+        self.response.get_or_insert_with(HttpResponse::for_test)
     }
 
     /// Builds the error.
     pub fn build(self) -> Error {
-        let asked = self.response.as_ref().and_then(HttpResponse::retry_after);
+        let in_headers = self.response.as_ref().and_then(HttpResponse::retry_after);
         let error = match self.response {
             Some(response) => self.error.with_response(response),
             None => self.error,
         };
-        error.with_attempts(self.attempts, self.retry_after.or(asked))
+        error.with_attempts(self.attempts, self.retry_after.or(in_headers))
     }
 }
 
-opaque!(ErrorBuilder);
+opaque_debug!(ErrorBuilder);
 
-/// One deal of many, for tests (feature `test-util`).
+/// For tests (feature `test-util`).
 impl<T> Retrieved<T> {
-    /// The result for the identifier with this index among those given.
+    /// Makes the result for the identifier with this index in the input.
     ///
     /// ```
     /// use dealkit::{Deal, Retrieved, StatusCode, test_util::ErrorBuilder};
@@ -259,9 +256,9 @@ impl<T> Retrieved<T> {
     }
 }
 
-/// A response, for tests (feature `test-util`).
+/// For tests (feature `test-util`).
 impl<T> Response<T> {
-    /// The response with this status, these headers and this body, and the value decoded from it.
+    /// Makes a response from its status, headers and body, and the value decoded from it.
     ///
     /// ```
     /// use dealkit::{Deal, Response};
@@ -280,7 +277,7 @@ impl<T> Response<T> {
                 version: head.version,
                 headers: head.headers,
                 body: body.into(),
-                ..HttpResponse::by_hand()
+                ..HttpResponse::for_test()
             },
             unreadable: crate::Unreadable::default(),
             context: None,
@@ -289,14 +286,14 @@ impl<T> Response<T> {
     }
 }
 
-/// One agent of many, for tests (feature `test-util`).
+/// For tests (feature `test-util`).
 impl<T> Creation<T> {
-    /// The result for the row with this index, which has no key.
+    /// Makes the result for the row with this index, which has no key.
     pub fn new(index: usize, result: Result<T, Error>) -> Self {
         Self::of(index, result)
     }
 
-    /// The result for the row with this index, if the ledger has this record of it, and nothing was sent.
+    /// Makes the result for the row with this index that was not sent, because the ledger has this record of it.
     ///
     /// ```
     /// use dealkit::{Created, Creation, Outcome, ledger::LedgerRow};
@@ -314,10 +311,10 @@ impl<T> Creation<T> {
     }
 }
 
-/// A ledger's record of a row, for tests (feature `test-util`).
+/// For tests (feature `test-util`).
 #[cfg(feature = "ledger")]
 impl LedgerRow {
-    /// A row with this outcome, about which nothing else is known.
+    /// Makes a ledger's record of a row with this outcome, without other data.
     pub fn new(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -335,9 +332,9 @@ impl LedgerRow {
     }
 }
 
-/// Replaces a [`Client`](crate::Client) in tests: functions make what it returns.
+/// Replaces a [`Client`](crate::Client) in tests. Functions of the test return the results of the operations.
 ///
-/// Calling an operation without a function is an error of kind `Config`.
+/// An operation without a function returns an error of kind `Config`.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -357,7 +354,7 @@ impl LedgerRow {
 /// let agent = stub.create_agent(request).await?;
 /// assert_eq!(agent.id, "a_1");
 /// assert_eq!(requests.lock().unwrap()[0].email(), "ada@example.com");
-/// assert!(stub.retrieve_deal("d_1").await.is_err()); // no function says what it returns
+/// assert!(stub.retrieve_deal("d_1").await.is_err()); // this operation has no function
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -370,7 +367,7 @@ type Create = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
 type Retrieve = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
 
 impl Stub {
-    /// A stub with no function for any operation.
+    /// Makes a stub without functions.
     pub fn new() -> Self {
         let missing = |name| Error::config(format!("the stub has no function: call Stub::{name}"));
         Self {
@@ -379,7 +376,7 @@ impl Stub {
         }
     }
 
-    /// What [`create_agent`](Operations::create_agent) returns for a request.
+    /// Sets the function for [`create_agent`](Operations::create_agent).
     #[must_use]
     pub fn on_create_agent(
         mut self,
@@ -389,7 +386,7 @@ impl Stub {
         self
     }
 
-    /// What [`retrieve_deal`](Operations::retrieve_deal) returns for an identifier.
+    /// Sets the function for [`retrieve_deal`](Operations::retrieve_deal).
     #[must_use]
     pub fn on_retrieve(
         mut self,
@@ -416,4 +413,4 @@ impl Operations for Stub {
     }
 }
 
-opaque!(Stub);
+opaque_debug!(Stub);

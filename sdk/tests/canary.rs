@@ -1,5 +1,5 @@
-//! A marked key and marked personal data go through every kind of failure and success, while every log record of every
-//! crate is caught: the marks never show.
+//! Canary test: calls with a marked key and marked personal data fail and succeed in every way. The marks must not appear in any
+//! error text, `Debug` output, panic message or log record of any crate.
 #![cfg(feature = "client")]
 
 mod peer;
@@ -23,33 +23,33 @@ use peer::{
 };
 use tracing_subscriber::{filter::LevelFilter, fmt::format::FmtSpan};
 
-/// Part of every key here.
+/// The mark of the service keys.
 const SECRET: &str = "c4n4ryS3cr3t";
-/// Part of everything personal: of what is sent, and of the deals and agents in the responses.
+/// The mark of personal data, in requests and in the deals and agents of responses.
 const PERSONAL: &str = "c4n4ryP3rson";
-/// The same, where only digits are allowed.
+/// The mark of personal data in fields that allow only digits.
 const DIGITS: &str = "5550100733";
 
 fn key() -> String {
     format!("k-{SECRET}-k")
 }
 
-/// Everything that was shown: log records of all crates, error texts, `Debug`.
-static SHOWN: Mutex<String> = Mutex::new(String::new());
+/// The output so far: log records of all crates, error texts, `Debug` output and panic messages.
+static OUTPUT: Mutex<String> = Mutex::new(String::new());
 
-/// Adds a line to what was shown.
-fn show(line: &str) {
-    let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+/// Appends a line to the output.
+fn append(line: &str) {
+    let mut shown = OUTPUT.lock().unwrap_or_else(PoisonError::into_inner);
     shown.push_str(line);
     shown.push('\n');
 }
 
-/// Where log records go.
-struct Ear;
+/// A writer that appends log records to the output.
+struct LogWriter;
 
-impl io::Write for Ear {
+impl io::Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        show(str::from_utf8(line).unwrap().trim_end());
+        append(str::from_utf8(line).unwrap().trim_end());
         Ok(line.len())
     }
 
@@ -58,32 +58,35 @@ impl io::Write for Ear {
     }
 }
 
-/// Catches every span and event of `tracing`, every record of `log`, and the message of every panic.
-fn listen() {
+/// Captures every span and event of `tracing`, every record of `log`, and the message of every panic, from now on.
+fn capture_output() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing_subscriber::fmt()
             .with_max_level(LevelFilter::TRACE)
             .with_span_events(FmtSpan::NEW | FmtSpan::CLOSE)
             .with_ansi(false)
-            .with_writer(|| Ear)
+            .with_writer(|| LogWriter)
             .init();
-        let told = panic::take_hook();
+        let default_hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            show(&format!("panic {info}"));
-            told(info);
+            append(&format!("panic {info}"));
+            default_hook(info);
         }));
     });
 }
 
-fn shown() -> String {
-    SHOWN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn output() -> String {
+    OUTPUT
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }
 
-/// Checks that nothing shown so far has a mark.
-fn nothing_shows(case: &str) {
-    // A copy, because the message of a panic is itself shown.
-    let shown = shown();
+/// Checks that the output so far contains no mark.
+fn check_no_marks(case: &str) {
+    // A copy: the message of a failed assertion is appended to the output, which must not be locked then.
+    let shown = output();
     for line in shown.lines() {
         let lower = line.to_lowercase();
         for mark in [SECRET, PERSONAL, DIGITS] {
@@ -92,21 +95,21 @@ fn nothing_shows(case: &str) {
     }
 }
 
-/// Shows an error in every possible way, and its causes too. The response's headers, body and problem are left out:
-/// they are the service's own, handed over as they are.
-fn show_error(error: &Error) {
-    show(&every_text(error));
-    show_debug(&error.decode_error());
+/// Appends every text of an error and of its causes, except the response's headers, body and problem, which are unchanged data from
+/// the service.
+fn append_error(error: &Error) {
+    append(&every_text(error));
+    append_debug(&error.decode_error());
 }
 
-fn show_debug(thing: &impl Debug) {
-    show(&format!("{thing:?} {thing:#?}"));
+fn append_debug(thing: &impl Debug) {
+    append(&format!("{thing:?} {thing:#?}"));
 }
 
-/// A request in which everything personal is marked.
-fn marked() -> CreateAgent {
+/// Returns a request whose personal data is marked.
+fn marked_request() -> CreateAgent {
     let builder = CreateAgent::builder();
-    show_debug(&builder);
+    append_debug(&builder);
     let builder = builder
         .email(format!("{PERSONAL}@example.com"))
         .first_name(PERSONAL)
@@ -114,14 +117,14 @@ fn marked() -> CreateAgent {
         .phone(format!("+{DIGITS}"))
         .image_url(format!("https://example.com/{PERSONAL}"))
         .profile(AgentProfile::new().tier(PERSONAL).external_id(PERSONAL));
-    show_debug(&builder);
+    append_debug(&builder);
     let request = builder.build().unwrap();
-    show_debug(&request);
+    append_debug(&request);
     request
 }
 
-/// A response, valid as an agent and as a deal, in which everything personal is marked.
-fn marked_answer() -> String {
+/// Returns a response that is valid as an agent and as a deal, and whose personal data is marked.
+fn marked_response() -> String {
     let contact = format!(
         r#"{{"id":"c","fields":[{{"id":"f","value":"{PERSONAL}"}}],"name":"{PERSONAL}","email":"{PERSONAL}"}}"#
     );
@@ -135,18 +138,21 @@ fn marked_answer() -> String {
     )
 }
 
-/// Makes every kind of call, and shows the results.
-async fn call_everything(client: &Client) -> Vec<Error> {
+/// Makes every kind of call, appends the results to the output, and returns the errors.
+async fn make_calls(client: &Client) -> Vec<Error> {
     let id = format!("{PERSONAL}/{PERSONAL}?{DIGITS}");
     let header = format!("{PERSONAL} {SECRET}");
-    let create = client.agents().create(marked()).header("x-mark", &header);
+    let create = client
+        .agents()
+        .create(marked_request())
+        .header("x-mark", &header);
     let retrieve = client.deals().retrieve(&id).header("x-mark", &header);
     let json = serde_json::json!({"first_name": PERSONAL});
     let patch = client
         .request(Method::PATCH, ["agents", &id])
         .json(&json)
         .query(PERSONAL, &id);
-    show_debug(&(
+    append_debug(&(
         client,
         &create,
         &retrieve,
@@ -155,40 +161,40 @@ async fn call_everything(client: &Client) -> Vec<Error> {
         client.deals(),
     ));
     let mut many = client.deals().retrieve_many([id.clone()]);
-    show_debug(&many);
+    append_debug(&many);
     many = many.concurrency(2);
     let mut many = many.stream();
     let mut errors = Vec::new();
     match create.with_response().await {
-        Ok(response) => show_debug(&(&response, response.value())),
+        Ok(response) => append_debug(&(&response, response.value())),
         Err(error) => errors.push(error),
     }
     match retrieve.with_response().await {
-        Ok(response) => show_debug(&(&response, response.value())),
+        Ok(response) => append_debug(&(&response, response.value())),
         Err(error) => errors.push(error),
     }
     match patch.await {
-        Ok(response) => show_debug(&response),
+        Ok(response) => append_debug(&response),
         Err(error) => errors.push(error),
     }
-    show_debug(&many);
+    append_debug(&many);
     match many.next().await.unwrap().result {
-        Ok(deal) => show_debug(&deal),
+        Ok(deal) => append_debug(&deal),
         Err(error) => errors.push(error),
     }
-    errors.iter().for_each(show_error);
+    errors.iter().for_each(append_error);
     errors
 }
 
-/// Answers everything with one script, over either protocol.
-async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
+/// Makes every kind of call to a peer that follows a script, and returns the errors.
+async fn call_peer(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
     let peer = Peer::start(protocol, vec![script]);
     let builder = peer
         .builder()
         .service_key(key())
         .header("x-mark-all", PERSONAL)
         .max_response_bytes(8 * LIMIT);
-    show_debug(&builder);
+    append_debug(&builder);
     let builder = if slow {
         let builder = builder.timeout(Duration::from_secs(1));
         builder.attempt_timeout(Duration::from_millis(100))
@@ -196,14 +202,14 @@ async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
         builder
     };
     let client = builder.build().unwrap();
-    let errors = call_everything(&client).await;
+    let errors = make_calls(&client).await;
     drop(client);
     let counts = peer.finish().await;
     if protocol == Http1 && counts.requests > 0 {
         let heard = String::from_utf8(counts.heard.concat()).unwrap();
         assert!(
             heard.contains(SECRET) && heard.contains(PERSONAL),
-            "the marks were not even sent"
+            "the marks were not sent"
         );
     }
     errors
@@ -211,45 +217,45 @@ async fn against(protocol: Protocol, script: Script, slow: bool) -> Vec<Error> {
 
 #[tokio::test]
 async fn no_fault_shows_a_mark() {
-    listen();
+    capture_output();
     let all = BOTH.into_iter().flat_map(|protocol| {
         catalogue::faults(protocol)
             .into_iter()
-            .map(move |fault| against(protocol, fault.script, fault.slow))
+            .map(move |fault| call_peer(protocol, fault.script, fault.slow))
     });
     join_all(all).await;
     let client = peer::builder(&refused())
         .service_key(key())
         .build()
         .unwrap();
-    assert_eq!(call_everything(&client).await.len(), 4);
-    nothing_shows("faults");
-    // Every crate was listened to: silence alone would prove nothing.
-    let shown = shown();
-    for speaker in [" dealkit: ", " h2::", " hyper_util::", " reqwest::"] {
-        assert!(shown.contains(speaker), "{speaker} says nothing");
+    assert_eq!(make_calls(&client).await.len(), 4);
+    check_no_marks("faults");
+    // An empty output would prove nothing, so each of these crates must have logged something.
+    let shown = output();
+    for target in [" dealkit: ", " h2::", " hyper_util::", " reqwest::"] {
+        assert!(shown.contains(target), "{target} logged nothing");
     }
 }
 
 #[tokio::test]
 async fn no_success_shows_a_mark() {
-    listen();
+    capture_output();
     for protocol in BOTH {
-        let errors = against(
+        let errors = call_peer(
             protocol,
-            vec![Step::Hear, answer(200, &marked_answer())],
+            vec![Step::Hear, answer(200, &marked_response())],
             false,
         )
         .await;
         assert_eq!(errors.len(), 0, "{errors:?}");
     }
-    nothing_shows("success");
+    check_no_marks("success");
 }
 
-/// A service that sends the key back wherever a response has room for it.
+/// The service repeats the key in every part of its responses.
 #[tokio::test]
 async fn a_key_that_the_service_sends_back_is_not_shown() {
-    listen();
+    capture_output();
     let key = key();
     let problem = format!(
         r#"{{"type":"{key}","title":"{key}","detail":"what is {key}?","request_id":"{key}","errors":[{{"pointer":"/{key}","code":"{key}","detail":"{key}"}}],"{key}":"{key}"}}"#
@@ -280,7 +286,7 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
         vec![Step::Hear, located(key.clone())],
     ];
     for script in scripts.clone() {
-        against(Http2, script, false).await;
+        call_peer(Http2, script, false).await;
     }
     scripts.push(vec![
         Step::Hear,
@@ -304,16 +310,16 @@ async fn a_key_that_the_service_sends_back_is_not_shown() {
         Step::End,
     ]);
     for script in scripts {
-        against(Http1, script, false).await;
+        call_peer(Http1, script, false).await;
     }
-    nothing_shows("echo");
+    check_no_marks("echo");
 }
 
-/// Keys of which none shows while they replace each other, even if the service repeats old ones and new ones, and the provider
-/// says one when it fails.
+/// The key provider returns several keys, one after the other. The service repeats an old and a new key, and the provider's error
+/// contains another.
 #[tokio::test]
 async fn no_key_shows_while_keys_change() {
-    listen();
+    capture_output();
     let provider = |number: u32| {
         move |asked: u32| match asked {
             0 => Ok(format!("k-{SECRET}-old")),
@@ -328,42 +334,42 @@ async fn no_key_shows_while_keys_change() {
     for protocol in BOTH {
         for number in 0..2 {
             let (answer_of, asked) = (provider(number), AtomicU32::new(0));
-            let refuse = Step::Answer(
+            let rejection = Step::Answer(
                 401,
                 vec![("x-request-id", format!("k-{SECRET}-old"))],
                 echo.clone().into(),
             );
-            let peer = Peer::start(protocol, vec![vec![Step::Hear, refuse]]);
+            let peer = Peer::start(protocol, vec![vec![Step::Hear, rejection]]);
             let builder = peer.builder().service_key_provider(move || {
                 let answer = answer_of(asked.fetch_add(1, Ordering::SeqCst));
                 async move { answer }
             });
-            show_debug(&builder);
+            append_debug(&builder);
             let client = builder.build().unwrap();
-            let mut errors = call_everything(&client).await;
-            errors.extend(call_everything(&client).await);
+            let mut errors = make_calls(&client).await;
+            errors.extend(make_calls(&client).await);
             assert_eq!(errors.len(), 8, "{errors:?}");
         }
     }
-    nothing_shows("rotation");
+    check_no_marks("rotation");
 }
 
-/// Checks that nothing of this PEM except its armor was shown so far.
+/// Checks that the output so far contains no line of this PEM file except its delimiters.
 #[cfg(feature = "rustls")]
-fn nothing_shows_of(pem: &str) {
-    let shown = shown();
+fn check_no_pem(pem: &str) {
+    let shown = output();
     for line in pem.lines().filter(|line| !line.contains("-----")) {
         assert!(!shown.contains(line), "{line}");
     }
 }
 
-/// Over TLS, whether it works or not: no mark, and nothing of a certificate or a private key.
+/// Calls over TLS that succeed, and that fail: the output contains no mark, no certificate and no private key.
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn no_secure_connection_shows_a_mark() {
     use peer::tls::{Authority, Front, Tls};
 
-    listen();
+    capture_output();
     let (authority, issuer) = (Authority::new(), Authority::new());
     let (leaf, identity) = (authority.issue(), issuer.issue());
     let strange = authority.issue();
@@ -376,7 +382,7 @@ async fn no_secure_connection_shows_a_mark() {
             (&leaf, authority.pem(), None, 4),
             (&elsewhere, authority.pem(), Some(&identity), 4),
         ] {
-            let script = vec![Step::Hear, answer(200, &marked_answer())];
+            let script = vec![Step::Hear, answer(200, &marked_response())];
             let peer = Peer::start(protocol, vec![script]);
             let front = Front::start(peer, &Tls::new(leaf).asking(&issuer));
             let mut builder = peer::builder(&front.url())
@@ -385,30 +391,30 @@ async fn no_secure_connection_shows_a_mark() {
             if let Some(identity) = identity {
                 builder = builder.identity(identity.pem());
             }
-            show_debug(&builder);
-            let errors = call_everything(&builder.build().unwrap()).await;
+            append_debug(&builder);
+            let errors = make_calls(&builder.build().unwrap()).await;
             assert_eq!(errors.len(), failures, "{errors:?}");
         }
     }
-    nothing_shows("tls");
+    check_no_marks("tls");
     for pem in [identity.pem(), strange.pem(), leaf.pem(), authority.pem()] {
-        nothing_shows_of(&pem);
+        check_no_pem(&pem);
     }
-    assert!(shown().contains(" rustls_platform_verifier"));
+    assert!(output().contains(" rustls_platform_verifier"));
 }
 
-/// The tests above are only worth something if a mark that is shown is found.
+/// The tests above prove nothing unless they would find a mark.
 #[test]
-fn every_way_to_show_a_mark_is_watched() {
-    listen();
-    let ways = ["tracing", "log", "span", "panic"].map(|way| format!("seen-in-{way}"));
-    tracing::trace!(text = %ways[0], "x");
-    log::trace!("{}", ways[1]);
-    drop(tracing::trace_span!("x", text = ways[2]));
-    let shown_by_panic = panic::catch_unwind(|| panic!("{}", ways[3]));
+fn every_kind_of_output_is_captured() {
+    capture_output();
+    let marks = ["tracing", "log", "span", "panic"].map(|kind| format!("seen-in-{kind}"));
+    tracing::trace!(text = %marks[0], "x");
+    log::trace!("{}", marks[1]);
+    drop(tracing::trace_span!("x", text = marks[2]));
+    let shown_by_panic = panic::catch_unwind(|| panic!("{}", marks[3]));
     shown_by_panic.unwrap_err();
-    let shown = shown();
-    for way in ways {
-        assert!(shown.contains(&way), "{way}");
+    let shown = output();
+    for mark in marks {
+        assert!(shown.contains(&mark), "{mark}");
     }
 }

@@ -1,4 +1,4 @@
-//! Cryptography of the program's own choice: a rustls provider that it installs.
+//! A rustls cryptography provider that the program installs.
 #![cfg(feature = "client")]
 
 mod peer;
@@ -10,7 +10,7 @@ use peer::{
 };
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, ring::cipher_suite};
 
-/// A provider with a single cipher, which shows that it was used.
+/// Returns a provider with a single cipher suite, so that a handshake shows whether it was used.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256],

@@ -1,5 +1,5 @@
-//! What dealkit reports to a tracing subscriber, by OpenTelemetry's names. That nothing of it is secret or personal, and
-//! nothing that other crates report, is for `canary.rs` to show.
+//! Spans and events that dealkit reports to a tracing subscriber, with OpenTelemetry's names. `canary.rs` tests that they
+//! contain no secrets and no personal data.
 #![cfg(feature = "client")]
 
 mod peer;
@@ -25,13 +25,13 @@ use tracing_subscriber::{
 
 /// A span or an event, with its fields as text.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct SpanOrEvent {
     level: String,
     target: String,
     fields: BTreeMap<String, String>,
 }
 
-impl Visit for Seen {
+impl Visit for SpanOrEvent {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.fields
             .insert(field.name().to_owned(), format!("{value:?}"));
@@ -47,29 +47,29 @@ impl Visit for Seen {
     }
 }
 
-/// Keeps every span and every event.
+/// A subscriber that stores every span and every event.
 #[derive(Clone, Default)]
 struct Capture(Arc<Mutex<Captured>>);
 
 #[derive(Default)]
 struct Captured {
-    spans: Vec<(Id, Seen)>,
-    events: Vec<Seen>,
+    spans: Vec<(Id, SpanOrEvent)>,
+    events: Vec<SpanOrEvent>,
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        let mut seen = Seen {
+        let mut seen = SpanOrEvent {
             level: attributes.metadata().level().to_string(),
             target: attributes.metadata().target().to_owned(),
-            ..Seen::default()
+            ..SpanOrEvent::default()
         };
         attributes.record(&mut seen);
         self.0.lock().unwrap().spans.push((id.clone(), seen));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        // An id is reused once its span has ended: the last one is meant.
+        // Identifiers are reused once their span has ended, so the last span with this one is the current one.
         let mut captured = self.0.lock().unwrap();
         let span = captured
             .spans
@@ -80,10 +80,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut seen = Seen {
+        let mut seen = SpanOrEvent {
             level: event.metadata().level().to_string(),
             target: event.metadata().target().to_owned(),
-            ..Seen::default()
+            ..SpanOrEvent::default()
         };
         event.record(&mut seen);
         self.0.lock().unwrap().events.push(seen);
@@ -91,15 +91,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
 }
 
 impl Capture {
-    /// Captures what this thread does from now on; both ends of every connection run on it.
+    /// Starts to capture the spans and events of this thread, which runs both ends of every connection.
     fn start() -> (Self, DefaultGuard) {
         let capture = Self::default();
         let subscriber = tracing_subscriber::registry().with(capture.clone());
         (capture, tracing::subscriber::set_default(subscriber))
     }
 
-    /// The events that dealkit emitted, without their messages, which are separate.
-    fn told(&self) -> Vec<(String, BTreeMap<String, String>)> {
+    /// Returns the events of dealkit: the level and message of each, and its other fields.
+    fn dealkit_events(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let captured = self.0.lock().unwrap();
         let own = captured
             .events
@@ -113,8 +113,8 @@ impl Capture {
         .collect()
     }
 
-    /// The spans that dealkit created for calls.
-    fn calls(&self) -> Vec<BTreeMap<String, String>> {
+    /// Returns the fields of the spans that dealkit created for calls.
+    fn call_spans(&self) -> Vec<BTreeMap<String, String>> {
         let captured = self.0.lock().unwrap();
         captured
             .spans
@@ -131,9 +131,9 @@ fn field<'a>(span: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> 
     span.get(name).map(String::as_str)
 }
 
-/// The span of each call, and the event with which it ends: how it is answered, and what they say.
+/// Each case has the service's response, and the fields that the call's span and its last event then have.
 #[tokio::test]
-async fn a_call_is_one_span_and_one_event_when_it_ends() {
+async fn each_call_has_one_span_and_one_last_event() {
     let problem = r#"{"title":"d_1","request_id":"r-1"}"#;
     for (answer, is_create, message, ends) in [
         (
@@ -159,7 +159,7 @@ async fn a_call_is_one_span_and_one_event_when_it_ends() {
                 ("dealkit.attempts", "1"),
             ],
         ),
-        // A success by its status; reading it is what failed.
+        // The status is a success, but the body cannot be read.
         (
             Some((200, r#"{"id":1}"#)),
             false,
@@ -219,15 +219,15 @@ async fn a_call_is_one_span_and_one_event_when_it_ends() {
         };
         let operation = [("http.request.method", method), ("url.template", template)];
         let ends = fields(ends);
-        let mut told = capture.told();
-        // Each attempt has an event, too.
-        told.retain(|(message, _)| message != "DEBUG attempt ended");
-        take_end(&mut told[0].1);
+        let mut events = capture.dealkit_events();
+        // Each attempt also has an event.
+        events.retain(|(message, _)| message != "DEBUG attempt ended");
+        take_varying_fields(&mut events[0].1);
         let mut event = ends.clone();
         event.extend(fields(&operation));
-        assert_eq!(told, [(message.to_owned(), event)]);
+        assert_eq!(events, [(message.to_owned(), event)]);
 
-        let mut spans = capture.calls();
+        let mut spans = capture.call_spans();
         take_seconds(&mut spans[0], "dealkit.wait");
         let name = format!("{method} {template}");
         let mut span = ends;
@@ -250,15 +250,16 @@ async fn a_call_is_one_span_and_one_event_when_it_ends() {
     }
 }
 
-/// The names and values of fields, as text; the duration is checked to be a number of seconds.
-fn fields(of: &[(&str, &str)]) -> BTreeMap<String, String> {
-    of.iter()
+/// Returns fields as owned text.
+fn fields(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect()
 }
 
-/// Removes what changes from call to call of the end of one: its times, which are checked, and the retries that are left.
-fn take_end(event: &mut BTreeMap<String, String>) {
+/// Removes the fields that differ from call to call: the durations, which are checked first, and the retries left.
+fn take_varying_fields(event: &mut BTreeMap<String, String>) {
     let duration = take_seconds(event, "dealkit.duration");
     assert!((0.0..=duration).contains(&take_seconds(event, "dealkit.wait")));
     assert!(duration < 600.0);
@@ -271,7 +272,7 @@ fn take_seconds(event: &mut BTreeMap<String, String>, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn skipped_fields_are_one_event_and_counted_in_the_span() {
+async fn skipped_fields_are_reported_in_one_event_and_counted_in_the_span() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
     let client = peer.client();
@@ -293,15 +294,18 @@ async fn skipped_fields_are_one_event_and_counted_in_the_span() {
         ("dealkit.unreadable", "2"),
         ("dealkit.pointers", "/status, /quotes"),
     ]);
-    let told = capture.told();
+    let events = capture.dealkit_events();
     let event = ("INFO fields could not be read".to_owned(), expected);
-    assert!(told.contains(&event), "{told:?}");
-    assert!(!format!("{told:?}").contains("CANARY"), "{told:?}");
-    assert_eq!(field(&capture.calls()[0], "dealkit.unreadable"), Some("2"));
+    assert!(events.contains(&event), "{events:?}");
+    assert!(!format!("{events:?}").contains("CANARY"), "{events:?}");
+    assert_eq!(
+        field(&capture.call_spans()[0], "dealkit.unreadable"),
+        Some("2")
+    );
 }
 
 #[tokio::test]
-async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
+async fn only_the_error_of_a_read_advises_to_skip_fields() {
     let mut peer = Peer::by_hand();
     let client = peer.client();
     let (outcomes, ()) = tokio::join!(
@@ -317,15 +321,19 @@ async fn only_of_a_read_is_it_said_that_fields_can_be_skipped() {
             peer.next().await.answer(201, &agent);
         }
     );
-    let advice = "with the option unreadable, it can be left out";
+    let advice = "the field can be skipped [see unreadable]";
     assert!(outcomes.0.to_string().contains(advice), "{}", outcomes.0);
-    // Whoever followed it would create the agent again.
+    // A caller who follows the advice after a create would create the agent again.
     assert!(outcomes.1.decode_error().unwrap().is_optional());
-    assert!(!outcomes.1.to_string().contains("option"), "{}", outcomes.1);
+    assert!(
+        !outcomes.1.to_string().contains("skipped"),
+        "{}",
+        outcomes.1
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_waited() {
+async fn calls_rejected_together_cause_one_pause_and_report_their_wait() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::in_memory();
     let client = peer.builder().build().unwrap();
@@ -333,11 +341,11 @@ async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_wai
     let mut many = client.deals().retrieve_many(ids).stream();
     let asks = [("retry-after", "20".to_owned())];
     tokio::join!(async { while many.next().await.is_some() {} }, async {
-        let mut refused = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..8 {
-            refused.push(peer.next().await);
+            requests.push(peer.next().await);
         }
-        for heard in refused {
+        for heard in requests {
             heard.answer_if_there(429, &asks, "");
         }
         for _ in 0..8 {
@@ -345,9 +353,9 @@ async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_wai
         }
     });
     drop(guard);
-    let mut told = capture.told();
-    told.retain(|(message, _)| message != "WARN retrying" && message != "DEBUG attempt ended");
-    let (first, ends) = told.split_first_mut().unwrap();
+    let mut events = capture.dealkit_events();
+    events.retain(|(message, _)| message != "WARN retrying" && message != "DEBUG attempt ended");
+    let (first, ends) = events.split_first_mut().unwrap();
     assert_eq!(first.0, "WARN pausing");
     assert_eq!(first.1["dealkit.delay"], "20.0");
     assert_eq!(ends.len(), 8);
@@ -362,7 +370,7 @@ async fn calls_that_are_refused_together_are_one_pause_and_say_how_long_they_wai
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_has_ended() {
+async fn a_dropped_call_is_reported_as_cancelled() {
     let (capture, guard) = Capture::start();
     let mut peer = Peer::by_hand();
     let client = peer.client();
@@ -374,16 +382,16 @@ async fn a_call_that_is_dropped_has_ended() {
         outcome = client.deals().retrieve("d_1").send() => panic!("{outcome:?}"),
         _ = peer.next() => {}
     }
-    // What was never sent is not a call.
+    // A request that was never sent is not reported as a call.
     drop(client.agents().create(ada()).send());
     drop(guard);
-    let mut told = capture.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    // Nobody has to know of the deal.
-    assert_eq!(told[1].0, "INFO call cancelled");
-    let (message, event) = &mut told[0];
-    assert_eq!(message, "WARN call cancelled"); // There may be an agent.
-    take_end(event);
+    let mut events = capture.dealkit_events();
+    assert_eq!(events.len(), 2, "{events:?}");
+    // A cancelled read needs no attention, a cancelled create does: there may be an agent.
+    assert_eq!(events[1].0, "INFO call cancelled");
+    let (message, event) = &mut events[0];
+    assert_eq!(message, "WARN call cancelled");
+    take_varying_fields(event);
     let expected = [
         ("http.request.method", "POST"),
         ("url.template", "/v1/agents"),

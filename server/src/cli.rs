@@ -1,4 +1,4 @@
-//! The command line: from flags and environment variables to a running server, until a signal ends it.
+//! The command line: parses flags and environment variables, and runs a server until a signal.
 
 use std::{
     env,
@@ -15,10 +15,10 @@ use crate::{
     server::{Sandbox, StartError},
 };
 
-/// The exit code when the server cannot listen, or is not up.
+/// Exit code if the server cannot listen, or the health check fails.
 const FAILURE: u8 = 1;
 
-/// The exit code when a flag, a setting or a seed is wrong.
+/// Exit code for an invalid flag, setting or deal.
 const USAGE_ERROR: u8 = 2;
 
 /// A local server of the Agent and Deal interface, to develop and test against.
@@ -54,24 +54,23 @@ enum Task {
     Health,
 }
 
-/// Runs the command with `arguments`, the command's own name first, until a signal ends it.
+/// Runs the command with `arguments` until a signal. The first argument is the command's name.
 ///
-/// The address goes to standard output as the first line, everything else to standard error. Returns the exit
-/// code, which is 0 after SIGINT or SIGTERM, 2 when a flag, a setting or a seed is wrong, and 1 when the server cannot
-/// listen.
+/// Prints the address as the first line of standard output, and everything else to standard error. Returns the exit code: 0
+/// after SIGINT or SIGTERM, 2 for an invalid flag, setting or deal, and 1 if the server cannot listen.
 ///
-/// `health` as the only argument asks a running server instead whether it is up, with exit code 0 or 1.
+/// The argument `health` checks a running server instead, with exit code 0 or 1.
 pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> u8
 where
     A: Into<OsString> + Clone,
 {
-    let command = Arguments::command().mut_args(with_variable);
+    let command = Arguments::command().mut_args(add_variable);
     let matches = command.try_get_matches_from(arguments);
-    let arguments = matches.and_then(|given| Arguments::from_arg_matches(&given));
+    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are "errors" too, with exit code 0 and standard output.
+            // clap also returns help and version as errors, with exit code 0 and standard output.
             let _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(USAGE_ERROR);
         }
@@ -79,8 +78,8 @@ where
     if let Some(Task::Health) = arguments.task {
         return match health::check(arguments.builder.listen) {
             Ok(()) => 0,
-            Err(why) => {
-                let _ = writeln!(io::stderr(), "error: {why}");
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "error: {error}");
                 FAILURE
             }
         };
@@ -90,17 +89,17 @@ where
     let started = builder.start();
     match started.and_then(|sandbox| serve(sandbox, has_hint).map_err(StartError::System)) {
         Ok(()) => 0,
-        Err(error) => fail(&error),
+        Err(error) => report_start_error(&error),
     }
 }
 
-/// A flag that is also an environment variable: `--max-agents` is `DEALKIT_SERVER_MAX_AGENTS`.
-fn with_variable(flag: Arg) -> Arg {
+/// Makes a flag also an environment variable: `--max-agents` is `DEALKIT_SERVER_MAX_AGENTS`.
+fn add_variable(flag: Arg) -> Arg {
     let Some(name) = flag.get_long() else {
         return flag;
     };
     let name = format!("DEALKIT_SERVER_{}", name.replace('-', "_").to_uppercase());
-    // An empty variable counts as unset, as for the client.
+    // An empty variable is ignored, as in the client.
     if env::var_os(&name).is_some_and(|value| value.is_empty()) {
         return flag;
     }
@@ -112,9 +111,9 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
         .enable_all()
         .build()?;
     let served = runtime.block_on(async {
-        // Set up before the first line is out: its reader may send a signal at once.
+        // Install the handlers before printing the address: its reader may send a signal immediately.
         let mut next_signal = signals()?;
-        // Standard output may be closed; the server is useful all the same.
+        // Ignore errors: the server is useful even if standard output is closed.
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
@@ -125,7 +124,7 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
 
         tokio::select! {
             _ = spawn_blocking(|| sandbox.shutdown()) => {}
-            // A second signal: do not wait for the requests in flight.
+            // A second signal ends the server without waiting for requests in flight.
             () = next_signal() => {}
         }
         Ok(())
@@ -134,7 +133,7 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
     served
 }
 
-fn fail(error: &StartError) -> u8 {
+fn report_start_error(error: &StartError) -> u8 {
     let hint = match error {
         StartError::KeyRequired { .. } => {
             " (DEALKIT_SERVER_SERVICE_KEY, or --service-key-file or DEALKIT_SERVER_SERVICE_KEY_FILE for a file)"
@@ -151,7 +150,8 @@ fn fail(error: &StartError) -> u8 {
     }
 }
 
-/// What waits for the next SIGINT (Ctrl-C) or SIGTERM; on Windows, for Ctrl-C. From now on, none of them ends the process.
+/// Installs handlers for SIGINT (Ctrl-C) and SIGTERM (on Windows: Ctrl-C), so that they no longer end the process. Returns a
+/// function that waits for the next signal.
 #[cfg(unix)]
 fn signals() -> io::Result<impl AsyncFnMut()> {
     use tokio::signal::unix::{SignalKind, signal};

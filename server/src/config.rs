@@ -1,4 +1,4 @@
-//! The settings of a server: each is stated once, as a field, a flag and a method of [`SandboxBuilder`].
+//! The settings of a server. Each is defined once, for its field, flag and method of [`SandboxBuilder`].
 
 use std::{
     fmt, fs,
@@ -12,25 +12,25 @@ use clap::{Args, Command, FromArgMatches, ValueEnum, builder::BoolishValueParser
 
 use dealkit::internal::marked_text::remove_mark;
 
-use crate::{sandbox::Reading, state::seed::SeedDeal};
+use crate::{sandbox::Variant, state::seed::SeedDeal};
 
-/// Makes a field, a flag and a method out of each setting, with the same words: what it is, how the flag is read, the field,
-/// and what the method takes and makes of it.
+/// Defines a field, a flag and a builder method for each setting. A row contains the documentation, the flag's attributes, the
+/// field, and the method's parameter type and conversion.
 macro_rules! settings {
     ($(
         $(#[doc = $about:literal])+
         #[arg($($flag:tt)*)]
-        $setting:ident: $field:ty, $given:ty => $set:expr;
+        $setting:ident: $field:ty, $parameter:ty => $value:expr;
     )+) => {
-        /// Configures and starts a [`Sandbox`](crate::Sandbox), with every setting of the program.
+        /// Configures and starts a [`Sandbox`](crate::Sandbox). It has all settings of the command.
         ///
         /// ```
         /// use std::time::Duration;
-        /// use dealkit_server::{LogFormat, Reading, Sandbox};
+        /// use dealkit_server::{LogFormat, Variant, Sandbox};
         ///
         /// let sandbox = Sandbox::builder()
         ///     .generate(100, 7)
-        ///     .reading(Reading::Sparse)
+        ///     .variant(Variant::Sparse)
         ///     .max_agents(10)
         ///     .body_timeout(Duration::from_secs(1))
         ///     .log(LogFormat::Text)
@@ -46,13 +46,13 @@ macro_rules! settings {
                 pub(crate) $setting: $field,
             )+
             /// File with the service key, such as a mounted secret; white space around the key is ignored
-            #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = text_in)]
+            #[arg(long, value_name = "FILE", conflicts_with = "service_key", value_parser = read_secret)]
             pub(crate) service_key_file: Option<String>,
             /// File with the token, as for --service-key-file
-            #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = text_in)]
+            #[arg(long, value_name = "FILE", conflicts_with = "admin_token", value_parser = read_secret)]
             pub(crate) admin_token_file: Option<String>,
             /// Turn off the control interface under /__sandbox/ (except health, openapi.json and ca.pem), and the
-            /// headers x-sandbox-fault and x-sandbox-reading
+            /// headers x-sandbox-fault and x-sandbox-variant
             #[arg(long, value_parser = BoolishValueParser::new())]
             pub(crate) no_admin: bool,
             #[arg(skip)]
@@ -66,16 +66,16 @@ macro_rules! settings {
             /// Seed of the generated deals: the same seed gives the same deals
             #[arg(long, value_name = "S", requires = "generate", default_value_t = 0)]
             pub(crate) seed: u64,
-            /// How to read the specification where it is open; several readings, separated by commas, apply one after
+            /// How to read the specification where it is open; several variants, separated by commas, apply one after
             /// another [default: reference]
-            #[arg(long = "reading", value_name = "NAME", value_enum, value_delimiter = ',')]
-            pub(crate) readings: Vec<Reading>,
+            #[arg(long = "variant", value_name = "NAME", value_enum, value_delimiter = ',')]
+            pub(crate) variants: Vec<Variant>,
             #[command(flatten, next_help_heading = "TLS")]
             pub(crate) tls: Tls,
         }
 
         impl SandboxBuilder {
-            /// With the defaults of the flags, but on a free loopback port and without a log.
+            /// Creates a builder with the defaults of the flags, except for a free loopback port and no log.
             pub(crate) fn new() -> Self {
                 let flags = Self::augment_args(Command::new("")).no_binary_name(true);
                 let none = flags.try_get_matches_from([""; 0]);
@@ -89,8 +89,8 @@ macro_rules! settings {
 
             $(
                 $(#[doc = $about])+
-                pub fn $setting(mut self, $setting: $given) -> Self {
-                    self.$setting = $set;
+                pub fn $setting(mut self, $setting: $parameter) -> Self {
+                    self.$setting = $value;
                     self
                 }
             )+
@@ -102,7 +102,7 @@ settings! {
     /// Address and port to listen on, such as 127.0.0.1:8080 or localhost:8080; port 0 picks a free port
     ///
     /// An address that other machines can reach needs a key other than sandbox-key.
-    #[arg(global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address)]
+    #[arg(global = true, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_address)]
     listen: SocketAddr, impl Into<SocketAddr> => listen.into();
     /// Key that requests must have in x-service-key: 1 to 1,024 visible ASCII characters [default: sandbox-key]
     ///
@@ -110,13 +110,13 @@ settings! {
     /// environment variables.
     #[arg(value_name = "KEY")]
     service_key: Option<String>, impl Into<String> => Some(service_key.into());
-    /// Keys that have worlds of their own, such as test-*: see the README [default: none]
+    /// Keys that have namespaces of their own, such as test-*: see the README [default: none]
     ///
     /// Keys, and prefixes that end in *, separated by commas. Each such key has its own agents, deals, faults and
-    /// requests, so that concurrent tests can share this server. A world begins with the first request that has its
+    /// requests, so that concurrent tests can share this server. A namespace begins with the first request that has its
     /// key.
     #[arg(value_name = "KEYS")]
-    worlds: Option<String>, impl Into<String> => Some(worlds.into());
+    namespaces: Option<String>, impl Into<String> => Some(namespaces.into());
     /// Token that the control interface under /__sandbox/ requires in x-sandbox-token: 1 to 1,024 visible ASCII
     /// characters
     ///
@@ -148,29 +148,29 @@ settings! {
     /// How many agents can be created.
     #[arg(value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
     max_agents: u64, u64 => max_agents;
-    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with worlds, in
+    /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with namespaces, in
     /// all of them together.
     #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, help_heading = "Limits")]
     max_store_bytes: u64, u64 => max_store_bytes;
-    /// How many worlds there can be, besides that of the service key.
+    /// How many namespaces there can be, besides that of the service key.
     #[arg(value_name = "N", default_value_t = 1_000, help_heading = "Limits")]
-    max_worlds: usize, usize => max_worlds;
+    max_namespaces: usize, usize => max_namespaces;
     /// Longest request head (request line and headers), in bytes.
     #[arg(value_name = "BYTES", default_value_t = 65_536, help_heading = "Limits")]
     max_head_bytes: usize, usize => max_head_bytes;
     /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
     /// stay unread.
-    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
+    #[arg(value_name = "SECONDS", default_value = "10", value_parser = parse_seconds, help_heading = "Limits")]
     head_timeout: Duration, Duration => head_timeout;
     /// Time for a request body to arrive.
-    #[arg(value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "Limits")]
+    #[arg(value_name = "SECONDS", default_value = "10", value_parser = parse_seconds, help_heading = "Limits")]
     body_timeout: Duration, Duration => body_timeout;
     /// Time for requests in flight to end after SIGINT or SIGTERM.
-    #[arg(value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Limits")]
+    #[arg(value_name = "SECONDS", default_value = "5", value_parser = parse_seconds, help_heading = "Limits")]
     shutdown_timeout: Duration, Duration => shutdown_timeout;
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
         None => text.to_owned(),
@@ -180,7 +180,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let parsed = text
         .parse::<f64>()
         .ok()
@@ -190,8 +190,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a number of seconds from 0.001 to 86400".to_owned())
 }
 
-/// The key or the token in a file.
-fn text_in(file: &str) -> Result<String, String> {
+/// Reads a key or token from a file.
+fn read_secret(file: &str) -> Result<String, String> {
     let bytes = fs::read(file).map_err(|error| format!("cannot be read: {error}"))?;
     let text = String::from_utf8(remove_mark(&bytes).into_owned());
     let text = text.map_err(|_| "is not UTF-8 text".to_owned())?;
@@ -200,21 +200,21 @@ fn text_in(file: &str) -> Result<String, String> {
 
 impl fmt::Debug for SandboxBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without keys.
+        // The settings contain keys.
         f.debug_struct("SandboxBuilder").finish_non_exhaustive()
     }
 }
 
 impl SandboxBuilder {
-    /// Whether the interface under `/__sandbox/` exists (except `health`, `openapi.json` and `ca.pem`, which
-    /// always do), and whether the headers `x-sandbox-fault` and `x-sandbox-reading` have any effect.
+    /// Turns the control interface under `/__sandbox/` on or off (except `health`, `openapi.json` and `ca.pem`, which are always
+    /// available), and the headers `x-sandbox-fault` and `x-sandbox-variant`.
     pub fn admin(mut self, admin: bool) -> Self {
         self.no_admin = !admin;
         self
     }
 
-    /// Seeds deals instead of the samples: texts, `serde_json::Value`s or `dealkit::Deal`s. Texts are served
-    /// byte for byte. No deals at all is a choice too: `deals::<SeedDeal>([])`.
+    /// Serves these deals instead of the samples: JSON strings, `serde_json::Value`s or `dealkit::Deal`s. JSON strings are served
+    /// byte for byte. For a server without deals, use `deals::<SeedDeal>([])`.
     pub fn deals<D: Into<SeedDeal>>(mut self, deals: impl IntoIterator<Item = D>) -> Self {
         self.seeds
             .get_or_insert_default()
@@ -228,20 +228,20 @@ impl SandboxBuilder {
         self
     }
 
-    /// Seeds `count` generated deals instead of the samples, a million at most: `g_0`, `g_1` and so on. The same seed
-    /// gives the same deals, today and with any later version.
+    /// Serves `count` generated deals instead of the samples, at most a million: `g_0`, `g_1` and so on. The same seed gives the
+    /// same deals, also in later versions.
     pub fn generate(mut self, count: usize, seed: u64) -> Self {
         (self.generate, self.seed) = (Some(count), seed);
         self
     }
 
-    /// Adds a way to read the specification where it is open. Several readings apply one after another.
-    pub fn reading(mut self, reading: Reading) -> Self {
-        self.readings.push(reading);
+    /// Adds a variant. Several variants apply one after another.
+    pub fn variant(mut self, variant: Variant) -> Self {
+        self.variants.push(variant);
         self
     }
 
-    /// Speaks TLS, with HTTP/1.1 and HTTP/2.
+    /// Turns on TLS, with HTTP/1.1 and HTTP/2.
     ///
     /// ```
     /// use dealkit_server::{Sandbox, Tls};
@@ -257,7 +257,7 @@ impl SandboxBuilder {
     }
 }
 
-/// The certificate with which a server speaks TLS, and whether its clients need one. Every file is PEM.
+/// The TLS settings of a server: its certificate, and the CAs of client certificates. All files are PEM.
 #[derive(Args, Clone, Debug, Default)]
 #[must_use]
 pub struct Tls {
@@ -281,8 +281,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// A certificate for localhost, 127.0.0.1, ::1 and the address that the server listens on, and its issuer, made when the
-    /// server starts: see [`Sandbox::ca_pem`](crate::Sandbox::ca_pem).
+    /// Creates a CA and a certificate for localhost, 127.0.0.1, ::1 and the server's address when the server starts. Clients need
+    /// the CA certificate: see [`Sandbox::ca_pem`](crate::Sandbox::ca_pem).
     pub fn self_signed() -> Self {
         Self {
             tls: vec!["self-signed".into()],
@@ -290,8 +290,7 @@ impl Tls {
         }
     }
 
-    /// The certificate in a file, followed there by those that lead to its issuer, and its private key, without a password,
-    /// in another file or the same one.
+    /// Uses the certificate chain in a file, and its unencrypted private key in another file or the same one.
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self {
             tls: vec![certificate.into(), key.into()],
@@ -299,19 +298,19 @@ impl Tls {
         }
     }
 
-    /// Another name or address for the self-signed certificate, such as that of a container.
+    /// Adds a host name or address to the self-signed certificate, such as a container's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.tls_name.push(name.into());
         self
     }
 
-    /// Writes the certificate of a self-signed one's issuer to this file when the server starts.
+    /// Writes the CA certificate of the self-signed certificate to this file when the server starts.
     pub fn ca_out(mut self, file: impl Into<PathBuf>) -> Self {
         self.tls_ca_out = Some(file.into());
         self
     }
 
-    /// Refuses callers that present no certificate from one of the issuers in this file.
+    /// Rejects clients without a certificate from one of the CAs in this file.
     pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.tls_client_ca = Some(file.into());
         self
@@ -324,7 +323,7 @@ impl Tls {
 pub enum LogFormat {
     /// `GET /v1/deals/{id} 200 0.2 ms req_1`
     Text,
-    /// The same as one JSON object.
+    /// The same fields as a JSON object.
     Json,
     /// No log, the default of an embedded server.
     #[default]

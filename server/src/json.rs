@@ -1,22 +1,21 @@
-//! Strict JSON parsing, which a request body or a seed must pass before anything else looks at it.
+//! Strict JSON validation of request bodies and initial deals, before they are parsed.
 //!
-//! serde_json is lenient where a contract should not be: it takes the last of two equal keys, and what it keeps as raw
-//! text may hold lone surrogates. This reader refuses both, and a byte order mark. Of numbers, only the syntax is
-//! checked: how large one may be is up to the field that holds it.
+//! serde_json is too lenient: it accepts duplicate keys, and raw values with lone surrogates. This module rejects both, and
+//! byte order marks. It checks only the syntax of numbers; each field checks its own range.
 
 use std::collections::HashSet;
 
-use dealkit::internal::lexer::{Lexer, Refused};
+use dealkit::internal::lexer::{LexError, Lexer};
 use serde_json::value::RawValue;
 
-/// How deeply arrays and objects may be nested.
+/// Maximum nesting depth of arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
-/// Why a text is not the JSON that the contract asks for, and where.
+/// An error in JSON text, with its reason and position. The message contains nothing of the text.
 ///
-/// The position is that of the byte at which reading stopped: for an unpaired surrogate, or a key that the object already
-/// has, the string's opening quote; for a text that ends too early, its end. Lines and columns count from 1, and columns count characters (code
-/// points), as an editor shows them. Nothing of the text is repeated.
+/// The position is the byte at which parsing stopped: the opening quote of a string with an unpaired surrogate or of a
+/// duplicate key, or the end of incomplete text. Lines and columns count from 1; columns count characters (code points), as
+/// editors do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at line {line} column {column}")]
 pub struct JsonError {
@@ -39,10 +38,10 @@ impl JsonError {
     }
 }
 
-/// Checks that `bytes` are one strict JSON value, and returns them as text.
+/// Checks that `bytes` are one strict JSON value, and returns them as a string.
 ///
 /// # Errors
-/// When they are not; the error says why and where.
+/// If they are not. The error contains the reason and the position.
 ///
 /// ```
 /// use dealkit_server::json;
@@ -58,31 +57,31 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
         return Err(JsonError::new("a byte order mark", bytes, 0));
     }
     let mut lexer = Lexer::new(text);
-    match value(&mut lexer, 0).and_then(|()| Ok(lexer.end()?)) {
+    match check_value(&mut lexer, 0).and_then(|()| Ok(lexer.expect_end()?)) {
         Ok(()) => Ok(text),
-        Err(Defect::Broken) => Err(broken(text, lexer.position())),
+        Err(Defect::Malformed) => Err(describe_malformed(text, lexer.position())),
         Err(Defect::At(at, reason)) => Err(JsonError::new(reason, bytes, at)),
     }
 }
 
-/// Why a reader goes no further.
+/// The reason for which validation stopped.
 enum Defect {
-    /// It is not JSON, or a string is not text: the lexer does not say which.
-    Broken,
-    /// It is JSON, but not strict.
+    /// The text is not JSON, or a string contains an unpaired surrogate. The lexer does not distinguish them.
+    Malformed,
+    /// The text is JSON but not strict: the position and the reason.
     At(usize, &'static str),
 }
 
-impl From<Refused> for Defect {
-    fn from(_: Refused) -> Self {
-        Self::Broken
+impl From<LexError> for Defect {
+    fn from(_: LexError) -> Self {
+        Self::Malformed
     }
 }
 
-/// Why the lexer has refused the text: in serde_json's words, unless it is JSON with a string, which begins `at`, that
-/// is not text.
+/// Finds out why the lexer rejected the text, and uses serde_json's message. If serde_json accepts the text, the string at
+/// `at` contains an unpaired surrogate.
 #[cold]
-fn broken(text: &str, at: usize) -> JsonError {
+fn describe_malformed(text: &str, at: usize) -> JsonError {
     let Err(error) = serde_json::from_str::<&RawValue>(text) else {
         return JsonError::new("an unpaired surrogate", text.as_bytes(), at);
     };
@@ -96,40 +95,40 @@ fn broken(text: &str, at: usize) -> JsonError {
     JsonError::new(reason, text.as_bytes(), at)
 }
 
-fn value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
+fn check_value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     let first = lexer.peek();
     if depth == MAX_DEPTH && matches!(first, b'{' | b'[') {
         let reason = "more than 128 levels of arrays and objects";
         return Err(Defect::At(lexer.position(), reason));
     }
     match first {
-        b'{' => object(lexer, depth + 1)?,
+        b'{' => check_object(lexer, depth + 1)?,
         b'[' => {
-            let mut has_more = lexer.array()?;
+            let mut has_more = lexer.begin_array()?;
             while has_more {
-                value(lexer, depth + 1)?;
-                has_more = lexer.item()?;
+                check_value(lexer, depth + 1)?;
+                has_more = lexer.next_item()?;
             }
         }
-        b'"' => drop(lexer.string()?),
-        b't' | b'f' => drop(lexer.boolean()?),
-        b'n' => lexer.null()?,
-        _ => drop(lexer.number()?),
+        b'"' => drop(lexer.read_string()?),
+        b't' | b'f' => drop(lexer.read_boolean()?),
+        b'n' => lexer.read_null()?,
+        _ => drop(lexer.read_number()?),
     }
     Ok(())
 }
 
-fn object(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
+fn check_object(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     let mut keys = HashSet::new();
-    let mut has_more = lexer.object()?;
+    let mut has_more = lexer.begin_object()?;
     while has_more {
         lexer.peek();
         let start = lexer.position();
-        if !keys.insert(lexer.name()?) {
+        if !keys.insert(lexer.read_name()?) {
             return Err(Defect::At(start, "a key that this object already has"));
         }
-        value(lexer, depth)?;
-        has_more = lexer.field()?;
+        check_value(lexer, depth)?;
+        has_more = lexer.next_field()?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 //!
-//! # Where things are
+//! # Modules and types
 //!
-//! [`Sandbox`] is the server as a value, [`Service`] is the same without a socket, and [`cli`] is the command.
+//! [`Sandbox`] is an embedded server, [`Service`] is the same without a socket, and [`cli`] is the command.
 
 pub mod cli;
 mod config;
@@ -21,7 +21,8 @@ pub use config::{LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::InvalidServiceKey;
 pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
-    Cut, Fault, How, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
+    AfterCut, Cut, Fault, InvalidFault, PendingFault, RecordedRequest, UnknownVariant, Variant,
+    WaitTimeout,
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;

@@ -1,4 +1,4 @@
-//! The command `dealkit-server`. All of its code is in the library, so that other programs can call it too.
+//! The command `dealkit-server`. The library contains its code, so that the Python package can run it too.
 
 use std::process::ExitCode;
 

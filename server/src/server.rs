@@ -1,4 +1,4 @@
-//! The server as a value: embedded in a test or a program, on threads of its own.
+//! The embedded server, with its own threads.
 
 use std::{
     io,
@@ -16,29 +16,29 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::{
     config::SandboxBuilder,
-    contract::auth::{InvalidServiceKey, ServiceKey, WorldKeys},
+    contract::auth::{InvalidServiceKey, NamespaceKeys, ServiceKey},
     net::{
         access_log::AccessLog,
-        conn::Shared,
+        connection::Shared,
         listener,
         tls::{self, TlsError},
     },
     sandbox::{
         access::Access,
-        world::{Beginning, Settings, World, Worlds},
+        namespace::{InitialState, Namespace, Namespaces, Settings},
     },
     service::{Inner, Service},
     state::{
-        room::Room,
+        memory_budget::MemoryBudget,
         seed::{SeedDeal, SeedError, Seeds},
     },
 };
 
-/// How many threads serve connections. Something that takes long on one of them leaves the other alone.
-const WORKERS: usize = 2;
+/// Number of threads that serve connections. With two, a slow request does not block all others.
+const WORKER_THREADS: usize = 2;
 
-/// A running server. It listens when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has
-/// its own threads and runtimes, so it works the same in sync and async programs.
+/// A running server. It is listening when [`SandboxBuilder::start`] returns, and stops when it is dropped. It has its own threads
+/// and runtime, so it works in synchronous and asynchronous programs.
 ///
 /// ```
 /// use std::{io::{Read, Write}, net::TcpStream};
@@ -58,35 +58,34 @@ pub struct Sandbox {
     scheme: &'static str,
     address: SocketAddr,
     service: Service,
-    /// Sending on it stops the server gracefully, dropping it ends the server at once.
+    /// Sending starts a graceful shutdown; dropping the sender stops the server immediately.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sandbox {
-    /// Configures a server: by default on a free loopback port, with the key `sandbox-key` and the three sample
-    /// deals `d_1`, `d_2`, `d_3`.
+    /// Configures a server. By default, it has a free loopback port, the key `sandbox-key`, and three sample deals `d_1`, `d_2`,
+    /// `d_3`.
     pub fn builder() -> SandboxBuilder {
         SandboxBuilder::new()
     }
 
-    /// The address that it listens on.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base URL for a client, such as `http://127.0.0.1:40123`; with TLS `https://127.0.0.1:40123`.
+    /// Returns the base URL for a client, such as `http://127.0.0.1:40123`; with TLS `https://127.0.0.1:40123`.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// The certificate to trust, in PEM, if it speaks TLS with a [self-signed](crate::Tls::self_signed) one: that of its issuer.
+    /// Returns the CA certificate to trust, in PEM, if the server has a [self-signed](crate::Tls::self_signed) certificate.
     pub fn ca_pem(&self) -> Option<&str> {
         self.service.0.ca_pem.as_deref()
     }
 
-    /// A client of this sandbox that is still to be built: with its URL, its key and, if it made its own certificate, trust in
-    /// that alone.
+    /// Creates a client builder with the sandbox's URL, key and, for a self-signed certificate, its CA.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -108,16 +107,16 @@ impl Sandbox {
         }
     }
 
-    /// The key that requests must carry, unless [`accept_keys`](Service::accept_keys) has replaced it.
+    /// Returns the initial service key, which [`accept_keys`](Service::accept_keys) may have replaced.
     pub fn service_key(&self) -> &str {
         self.service.service_key().reveal()
     }
 
-    /// Stops: refuses new connections, answers the requests in flight, and returns when all are answered or
-    /// the shutdown timeout is over. Merely dropping the server does not wait for requests.
+    /// Stops the server: rejects new connections, and waits for the requests in flight, up to the shutdown timeout. Dropping the
+    /// server does not wait for requests.
     pub fn shutdown(mut self) {
         if let Some(stop) = self.stop.take() {
-            // If the thread is gone, the server has stopped.
+            // Ignore errors: if the thread has ended, the server has stopped.
             let _ = stop.send(());
         }
         self.join();
@@ -125,13 +124,13 @@ impl Sandbox {
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic; if it did, the server has ended all the same.
+            // Ignore a panic of the thread: the server has stopped in any case.
             let _ = thread.join();
         }
     }
 }
 
-/// What the server holds, has seen, and is to do.
+/// Gives access to the server's agents, deals, faults and journal.
 impl Deref for Sandbox {
     type Target = Service;
 
@@ -148,41 +147,43 @@ impl Drop for Sandbox {
 }
 
 impl SandboxBuilder {
-    /// Starts the server. It listens when this returns.
+    /// Starts the server. It is listening when this method returns.
     ///
     /// # Errors
-    /// When a deal or a setting is wrong, or the address cannot be listened on. Nothing runs then.
+    /// If a deal or a setting is invalid, or the server cannot listen on the address. Then nothing is running.
     pub fn start(self) -> Result<Sandbox, StartError> {
         let (tls, ca_pem) = tls::configure(&self.tls, self.listen.ip())?;
-        let service = self.service_trusted_by(ca_pem)?;
-        run(self, service, tls)
+        let service = self.build_service(ca_pem)?;
+        start_listening(self, service, tls)
     }
 
-    /// The same without sockets: see [`Service`].
+    /// Creates the server without sockets: see [`Service`].
     ///
     /// # Errors
-    /// When a deal or a setting is wrong.
+    /// If a deal or a setting is invalid.
     pub fn service(&self) -> Result<Service, StartError> {
-        self.service_trusted_by(None)
+        self.build_service(None)
     }
 
-    fn service_trusted_by(&self, ca_pem: Option<String>) -> Result<Service, StartError> {
+    fn build_service(&self, ca_pem: Option<String>) -> Result<Service, StartError> {
         let key = self.service_key.as_ref().or(self.service_key_file.as_ref());
         let key = key.map(ServiceKey::new).transpose()?;
         let token = self.admin_token.as_ref().or(self.admin_token_file.as_ref());
         let token = token.map(ServiceKey::new).transpose();
         let token = token.map_err(|_| StartError::AdminToken)?;
-        let worlds = match &self.worlds {
-            Some(keys) => WorldKeys::new(keys).ok_or(StartError::Worlds)?,
-            None => WorldKeys::default(),
+        let namespace_keys = match &self.namespaces {
+            Some(keys) => NamespaceKeys::parse(keys).ok_or(StartError::Namespaces)?,
+            None => NamespaceKeys::default(),
         };
         let is_loopback = self.listen.ip().to_canonical().is_loopback();
         let is_secret =
             |key: &Option<ServiceKey>| key.as_ref().is_some_and(|key| !key.is_default());
-        let is_guessed = !is_secret(&key)
-            || worlds.find(ServiceKey::DEFAULT.as_bytes()).is_some()
+        let has_known_secret = !is_secret(&key)
+            || namespace_keys
+                .match_key(ServiceKey::DEFAULT.as_bytes())
+                .is_some()
             || token.as_ref().is_some_and(ServiceKey::is_default);
-        if !is_loopback && is_guessed {
+        if !is_loopback && has_known_secret {
             let address = self.listen;
             return Err(StartError::KeyRequired { address });
         }
@@ -195,28 +196,28 @@ impl SandboxBuilder {
                 None => Access::Open,
             },
         };
-        let beginning = Beginning {
+        let initial = InitialState {
             seed: Arc::new(self.seeds()?.0),
             settings: Settings {
-                readings: self.readings.clone(),
+                variants: self.variants.clone(),
                 strict: self.strict,
             },
             max_agents: self.max_agents,
             rate_limit: self.rate_limit,
-            room: Room::new(self.max_store_bytes),
-            for_faults: Room::new(64 * 1024 * 1024),
-            for_requests: Room::new(512 * 1024 * 1024),
+            store_budget: MemoryBudget::new(self.max_store_bytes),
+            fault_budget: MemoryBudget::new(64 * 1024 * 1024),
+            journal_budget: MemoryBudget::new(512 * 1024 * 1024),
         };
-        let worlds = Worlds {
-            first: Arc::new(World::new(key.unwrap_or_default(), &beginning, None)),
-            keys: worlds,
-            max: self.max_worlds,
-            beginning,
+        let namespaces = Namespaces {
+            default: Arc::new(Namespace::new(key.unwrap_or_default(), &initial, None)),
+            keys: namespace_keys,
+            max: self.max_namespaces,
+            initial,
             others: DashMap::default(),
-            searched: Mutex::default(),
+            last_cleanup: Mutex::default(),
         };
         Ok(Service(Arc::new(Inner {
-            worlds,
+            namespaces,
             access,
             ca_pem,
             max_body_bytes: self.max_body_bytes,
@@ -239,7 +240,7 @@ impl SandboxBuilder {
     }
 }
 
-/// Why a server did not start.
+/// An error at the start of a server.
 ///
 /// ```
 /// use dealkit_server::{Sandbox, StartError};
@@ -250,23 +251,22 @@ impl SandboxBuilder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The deals to start with are wrong.
+    /// An initial deal is invalid.
     #[error(transparent)]
     Seed(#[from] SeedError),
-    /// The service key is not valid.
+    /// The service key is invalid.
     #[error(transparent)]
     ServiceKey(#[from] InvalidServiceKey),
-    /// The token is not valid.
+    /// The token is invalid.
     #[error("the sandbox token must be 1 to 1,024 visible ASCII characters, without spaces")]
     AdminToken,
-    /// What says which keys have worlds is not valid.
+    /// The keys of namespaces are invalid.
     #[error(
-        "worlds need service keys, or prefixes that end in *, separated by commas, such as test-*: each of 1 to 1,000 \
+        "namespaces need service keys, or prefixes that end in *, separated by commas, such as test-*: each of 1 to 1,000 \
          visible ASCII characters, with no other * in it"
     )]
-    Worlds,
-    /// The address is not a loopback address, and the service key, that of a world or the token is the default key, which
-    /// everybody knows.
+    Namespaces,
+    /// The address is not a loopback address, and the service key, a namespace's key or the token is the documented default key.
     #[error(
         "{address} can be reached from other machines, and the default service key is not a secret: choose a service \
          key, and another sandbox token if that is the same, or listen on 127.0.0.1"
@@ -275,23 +275,23 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// It cannot speak TLS.
+    /// The TLS configuration is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// The system did not give the server what it needs to run.
+    /// The operating system did not provide a thread or another resource.
     #[error("cannot start the server: {0}")]
     System(io::Error),
 }
 
-fn run(
+fn start_listening(
     settings: SandboxBuilder,
     service: Service,
     tls: Option<Arc<ServerConfig>>,
@@ -301,19 +301,19 @@ fn run(
     let shared = Arc::new(Shared {
         service: service.clone(),
         log: AccessLog::new(settings.log).map_err(StartError::System)?,
-        bodies: Room::new(settings.max_buffered_bytes as u64),
+        body_budget: MemoryBudget::new(settings.max_buffered_bytes as u64),
         tls,
         settings,
     });
     let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(WORKER_THREADS)
         .thread_name("dealkit-server")
         .enable_all()
         .build()
         .map_err(StartError::System)?;
     let bound = {
         let _runtime = runtime.enter();
-        // It is a future only because names have to be looked up, and this is none.
+        // Ready at once: `bind` is asynchronous only for DNS lookups, and this is an IP address.
         let listener = TcpListener::bind(listen).now_or_never();
         let listener = listener.unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()));
         listener.and_then(|listener| Ok((listener.local_addr()?, listener)))
@@ -321,7 +321,7 @@ fn run(
     let (address, listener) = match bound {
         Ok(bound) => bound,
         Err(error) => {
-            // Dropped, it would wait for its threads, which async code must not do.
+            // Dropping a runtime waits for its threads, and panics in asynchronous code.
             runtime.shutdown_background();
             let address = listen;
             return Err(StartError::Listen { address, error });

@@ -1,4 +1,4 @@
-//! From a request to its response, without a socket: the contract's checks, in the contract's order.
+//! Request processing without sockets: runs the checks in the specified order, then the operation.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -11,21 +11,21 @@ use crate::{
         auth::{self, InvalidServiceKey, ServiceKey},
         checks::{self, check_content, check_length, check_target},
         operations::Input,
-        problem::{self, ProblemType, Refusal},
+        problem::{self, ProblemType, Rejection},
         request_id,
         response::empty,
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Fault, InvalidFault, NotSeen, PendingFault, Reading, RecordedRequest, UnknownReading,
+        Fault, InvalidFault, PendingFault, RecordedRequest, UnknownVariant, Variant, WaitTimeout,
         access::Access,
         admin::{self, AdminCall},
-        fault::{FAULT_HEADER, Play},
-        faults::Picked,
+        fault::{FAULT_HEADER, ResolvedFault},
+        namespace::{Namespace, NamespaceError, Namespaces},
+        pending_faults::SelectedFault,
         rate_limit::{Bucket, Quota},
-        reading::READING_HEADER,
-        rewrite,
-        world::{NoWorld, World, Worlds},
+        variant::VARIANT_HEADER,
+        variant_rewrite,
     },
     state::{
         agent::CreatedAgent,
@@ -33,28 +33,28 @@ use crate::{
     },
 };
 
-/// The contract as a function: [`handle`](Service::handle) takes a request and returns the response.
+/// The server without sockets: [`handle`](Service::handle) takes a request and returns the response.
 ///
-/// It knows nothing about sockets, so that the contract can be tested (and embedded) without any. Clones share their
-/// store. It is also a tower service, and so the transport of a client in a test, with faults and a journal: both ways
-/// have an example below.
+/// Clones share their state. `Service` is also a tower service, so it can be the transport of a client in a test, with faults and
+/// a journal. There are examples of both uses below.
 #[derive(Clone)]
 pub struct Service(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) worlds: Worlds,
+    pub(crate) namespaces: Namespaces,
     pub(crate) access: Access,
-    /// The certificate of the issuer that the server made for its own.
+    /// The CA certificate of a self-signed certificate, in PEM.
     pub(crate) ca_pem: Option<String>,
     pub(crate) max_body_bytes: usize,
 }
 
-/// Whose request it is: the world that it is in, or, where its key has none, the first one, and why.
+/// The client of a request, identified by its service key.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    pub(crate) world: Arc<World>,
-    refused: Option<NoWorld>,
-    /// What a rate limit leaves to the world.
+    /// The key's namespace, or the default namespace if the key has none.
+    pub(crate) namespace: Arc<Namespace>,
+    namespace_error: Option<NamespaceError>,
+    /// The state of the namespace's rate limit.
     quota: Option<Quota>,
 }
 
@@ -64,74 +64,74 @@ impl fmt::Debug for Service {
     }
 }
 
-/// What a request asks for. Its body may still be wrong.
+/// The operation of a request.
 #[derive(Debug)]
-enum Asked<'r> {
-    /// An operation of /v1 on the id in the path.
+enum Target<'r> {
+    /// An operation of /v1, and the id in the path.
     Endpoint(Endpoint, Cow<'r, str>),
-    /// One under /__sandbox/.
+    /// An operation under /__sandbox/.
     Admin(AdminCall<'r>),
-    /// Which methods the path has: the value of `Allow`.
+    /// An OPTIONS request, and the value of `Allow`.
     Options(String),
 }
 
-/// A request whose head was checked.
+/// The result of the checks of a request's head.
 #[derive(Debug)]
-pub(crate) struct Checked<'r> {
-    asked: Result<Asked<'r>, Refusal>,
-    form: Form,
+pub(crate) struct CheckedHead<'r> {
+    target: Result<Target<'r>, Rejection>,
+    context: ResponseContext,
 }
 
-impl Checked<'_> {
-    /// Whether the response depends on the body.
+impl CheckedHead<'_> {
+    /// Returns true if the response depends on the body.
     pub(crate) fn needs_body(&self) -> bool {
-        matches!(self.asked, Ok(Asked::Endpoint(..) | Asked::Admin(_)))
+        matches!(self.target, Ok(Target::Endpoint(..) | Target::Admin(_)))
     }
 
-    /// What has to happen before the request is responded to, if anything.
-    pub(crate) fn wait(&self) -> Option<impl Future<Output = ()>> {
-        match &self.asked {
-            Ok(Asked::Admin(call)) => call.wait(),
+    /// Returns a future to await before responding, if the request waits for other requests.
+    pub(crate) fn wait_for_requests(&self) -> Option<impl Future<Output = ()>> {
+        match &self.target {
+            Ok(Target::Admin(call)) => call.wait_for_requests(),
             _ => None,
         }
     }
 }
 
-/// What every response to a request has in common.
+/// The parts of a response that do not depend on the operation.
 #[derive(Debug)]
-struct Form {
+struct ResponseContext {
     request_id: HeaderValue,
     is_head: bool,
-    readings: Vec<Reading>,
+    variants: Vec<Variant>,
     quota: Option<Quota>,
 }
 
-impl Form {
-    fn of(caller: &Caller, head: &Parts, readings: Vec<Reading>) -> Self {
+impl ResponseContext {
+    fn new(caller: &Caller, head: &Parts, variants: Vec<Variant>) -> Self {
         Self {
-            request_id: request_id::of(&head.headers),
+            request_id: request_id::from_headers_or_new(&head.headers),
             is_head: head.method == Method::HEAD,
-            readings,
+            variants,
             quota: caller.quota,
         }
     }
 }
 
 impl Service {
-    /// The key that requests must carry, unless another one was accepted since.
+    /// Returns the initial service key, which `accept_keys` may have replaced.
     pub(crate) fn service_key(&self) -> &ServiceKey {
-        &self.world().key
+        &self.default_namespace().key
     }
 
-    /// Whether there is a page for people.
+    /// Returns true if browsers can load the sandbox's page.
     pub(crate) fn has_page(&self) -> bool {
         matches!(self.0.access, Access::Open | Access::Token(_))
     }
 
-    /// Answers a request whose body has arrived, with all checks except the one for the body's timeout. Faults and the
-    /// journal are for callers that wait for their response: a server, and a client whose transport this is.
+    /// Responds to a request. Performs all checks except the timeout of the body. Does not apply faults or record the request in
+    /// the journal; servers with sockets and the tower service do.
     ///
-    /// A request whose URI names the host needs no header `Host`: an HTTP client would write it when it sends the request.
+    /// If the URI contains the host, the request needs no header `Host`, which HTTP clients add when they send a request.
     ///
     /// ```
     /// use dealkit::Client;
@@ -146,10 +146,11 @@ impl Service {
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let (mut head, body) = request.into_parts();
         checks::add_host(&mut head);
-        self.answer(&self.caller(&head), &head, &body)
+        self.process(&self.identify_caller(&head), &head, &body)
     }
 
-    pub(crate) fn answer(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
+    /// Checks a request and runs its operation.
+    pub(crate) fn process(&self, caller: &Caller, head: &Parts, body: &[u8]) -> Response<Bytes> {
         let max = self.0.max_body_bytes;
         let body = match body.len() <= max {
             true => Ok(body),
@@ -158,9 +159,8 @@ impl Service {
         self.respond(caller, self.check_head(caller, head), body)
     }
 
-    /// Accepts these keys from now on, and no others, as a service does whose keys are rotated: first the old one and the new
-    /// one, and then only the new one. A request that is being answered is not affected. The token of the interface under
-    /// `/__sandbox/` stays what it was.
+    /// From now on, accepts only these service keys. This simulates a key rotation: first accept the old and the new key, then
+    /// only the new one. Requests in flight are not affected. The token of the control interface stays the same.
     ///
     /// ```
     /// use dealkit_server::Sandbox;
@@ -172,37 +172,36 @@ impl Service {
     /// ```
     ///
     /// # Errors
-    /// When one of them is not valid. Nothing has changed then.
+    /// If a key is invalid. Then nothing changes.
     pub fn accept_keys<K: Into<String>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<(), InvalidServiceKey> {
-        self.world().accept_keys(keys)
+        self.default_namespace().accept_keys(keys)
     }
 
-    /// The agents created so far, in the order of creation: each as the response showed it, and as it was sent.
+    /// Returns the agents created so far, in the order of creation, with their requests.
     pub fn agents(&self) -> Vec<CreatedAgent> {
-        let agents = self.world().store.agents_after(0, usize::MAX);
+        let agents = self.default_namespace().store.agents_after(0, usize::MAX);
         agents
             .iter()
-            .filter_map(|(number, sent)| CreatedAgent::read(*number, sent))
+            .filter_map(|(number, sent)| CreatedAgent::from_stored(*number, sent))
             .collect()
     }
 
-    /// Adds a deal; one with the same id is replaced.
+    /// Adds a deal, or replaces the deal with the same id.
     ///
     /// # Errors
-    /// When the deal is not strict JSON or is not a deal, or the store has no room for it.
+    /// If the deal is not strict JSON or invalid, or the store is full.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
         let deal = deal.into().check("deal")?;
-        let inserted = self.world().store.insert_deal(deal);
+        let inserted = self.default_namespace().store.insert_deal(deal);
         inserted.map_err(|_| SeedError::StoreFull)
     }
 
-    /// Makes something go wrong with the next request of /v1, or with the requests that `fault` selects.
+    /// Adds a fault. It applies to the next request to /v1, or to the requests that it selects.
     ///
-    /// Of several faults that match a request, the one that was added first happens; a fault that has happened as often
-    /// as it should is gone.
+    /// If several faults match a request, the first one applies. A fault that has reached its limit is removed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -221,12 +220,12 @@ impl Service {
     /// ```
     ///
     /// # Errors
-    /// When the fault is invalid, or no request can have its method and path: the error says why, and what is allowed.
+    /// If the fault is invalid, or no request can have its method and path. The message contains the allowed values.
     pub fn fail_next(&self, fault: Fault) -> Result<(), InvalidFault> {
-        self.world().faults.add(fault).map(drop)
+        self.default_namespace().faults.add(fault).map(drop)
     }
 
-    /// The faults that are still to happen, in the order in which they were added.
+    /// Returns the pending faults, in the order of addition.
     ///
     /// ```
     /// use dealkit_server::{Fault, Sandbox};
@@ -240,23 +239,23 @@ impl Service {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn faults(&self) -> Vec<PendingFault> {
-        self.world().faults.pending()
+        self.default_namespace().faults.list()
     }
 
-    /// Removes every fault that is still to happen.
+    /// Removes all pending faults.
     pub fn clear_faults(&self) {
-        self.world().faults.clear();
+        self.default_namespace().faults.clear();
     }
 
-    /// The latest requests of /v1, in the order of their responses: up to 1,000, and 16 MiB.
+    /// Returns the latest requests to /v1, up to 1,000 and 16 MiB, in the order of their responses.
     ///
-    /// A request is there by the time that its caller has the response.
+    /// A request is included as soon as its client has the response.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.world().journal.filtered(usize::MAX, |_| true)
+        self.default_namespace().journal.find(usize::MAX, |_| true)
     }
 
-    /// Waits until at least `count` requests of /v1 that are `wanted` were responded to (or their connections broken off), and
-    /// returns them: for tests of what works in the background. On any Tokio runtime; those that came before count, too.
+    /// Waits until at least `count` requests to /v1 that satisfy `matches` have got a response or lost their connection, and
+    /// returns them. This is for tests of background work. It works on any Tokio runtime. Earlier requests count too.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -268,45 +267,46 @@ impl Service {
     /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
     /// let job = tokio::spawn(async move { client.deals().retrieve("d_1").await });
     ///
-    /// let within = Duration::from_secs(10);
-    /// let requests = sandbox.wait_for(1, within, |request| request.path == "/v1/deals/d_1").await?;
+    /// let limit = Duration::from_secs(10);
+    /// let requests = sandbox.wait_for(1, limit, |request| request.path == "/v1/deals/d_1").await?;
     /// assert_eq!(requests[0].status.unwrap(), 200);
     /// # job.await??;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// When there are fewer after that time.
+    /// If fewer requests match after the time limit.
     pub async fn wait_for(
         &self,
         count: usize,
-        within: Duration,
-        wanted: impl Fn(&RecordedRequest) -> bool,
-    ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        let journal = &self.world().journal;
-        let wanted = |request: &RecordedRequest| request.is_done && wanted(request);
-        journal.wait_for(count, within, wanted).await
+        limit: Duration,
+        matches: impl Fn(&RecordedRequest) -> bool,
+    ) -> Result<Vec<RecordedRequest>, WaitTimeout> {
+        let journal = &self.default_namespace().journal;
+        let matches = |request: &RecordedRequest| request.is_done && matches(request);
+        journal.wait_for(count, limit, matches).await
     }
 
-    /// Waits until at least `count` requests are held by [`Fault::hold`] at the same time, and returns all that are. It works on any
-    /// Tokio runtime.
+    /// Waits until [`Fault::hold`] holds at least `count` requests at the same time, and returns all held requests. It works on
+    /// any Tokio runtime.
     ///
     /// # Errors
-    /// If fewer are held after that time; they stay held.
+    /// If fewer requests are held after the time limit. They stay held.
     pub async fn wait_for_held(
         &self,
         count: usize,
-        within: Duration,
-    ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        let journal = &self.world().journal;
-        let held = |request: &RecordedRequest| request.is_held;
-        journal.wait_for(count, within, held).await
+        limit: Duration,
+    ) -> Result<Vec<RecordedRequest>, WaitTimeout> {
+        let journal = &self.default_namespace().journal;
+        journal
+            .wait_for(count, limit, |request| request.is_held)
+            .await
     }
 
-    /// Releases all requests that are held by [`Fault::hold`], so that each is acted on and gets its response, and returns how many
-    /// there were. A request that arrives later is held again if the fault is still pending.
+    /// Releases all requests held by [`Fault::hold`], so that they are processed, and returns their number. If the fault is still
+    /// pending, it holds later requests too.
     ///
-    /// A held request that is never released ends without a response when its caller disconnects, or the sandbox is reset or
+    /// A held request that is never released ends without a response when its client disconnects, or the sandbox is reset or
     /// dropped.
     ///
     /// ```
@@ -321,18 +321,18 @@ impl Service {
     /// let call = tokio::spawn(async move { client.deals().retrieve("d_1").await });
     ///
     /// sandbox.wait_for_held(1, Duration::from_secs(30)).await?;
-    /// assert!(!call.is_finished()); // until it is released
+    /// assert!(!call.is_finished());
     /// assert_eq!(sandbox.release(), 1);
     /// assert_eq!(call.await??.id, "d_1");
     /// # Ok(()) }
     /// ```
     pub fn release(&self) -> usize {
-        self.world().release()
+        self.default_namespace().release()
     }
 
-    /// Calls the interface under `/__sandbox/` without a socket: for bindings to other languages, whose programs then work in
-    /// the same way with a server that runs elsewhere. It may be called even where it is closed to others. `target` is what
-    /// follows in the path, and the query.
+    /// Calls the control interface under `/__sandbox/` without a socket and without its access control. Bindings to other languages
+    /// use it, so that their programs can control embedded and remote servers in the same way. `target` is the rest of the path,
+    /// and the query.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -351,139 +351,152 @@ impl Service {
             .header(header::CONTENT_TYPE, wire::JSON)
             .body(());
         let (head, ()) = head.unwrap_or_default().into_parts();
-        let call = AdminCall::admit(
+        let call = AdminCall::authorize(
             &Access::Open,
-            &self.0.worlds,
+            &self.0.namespaces,
             self.0.ca_pem.as_deref(),
             &head,
         );
-        if let Some(wait) = call.as_ref().ok().and_then(AdminCall::wait) {
+        if let Some(wait) = call.as_ref().ok().and_then(AdminCall::wait_for_requests) {
             wait.await;
         }
-        let responded = call.and_then(|call| call.run(body));
-        responded.unwrap_or_else(|refusal| refusal.into_response(&request_id::of(&head.headers)))
+        let result = call.and_then(|call| call.run(body));
+        result.unwrap_or_else(|rejection| {
+            rejection.into_response(&request_id::from_headers_or_new(&head.headers))
+        })
     }
 
-    /// Forgets the requests so far.
+    /// Clears the journal.
     pub fn clear_requests(&self) {
-        self.world().journal.clear();
+        self.default_namespace().journal.clear();
     }
 
-    /// Drops every agent, every deal but those that the server started with, every fault, all recorded requests and all held ones
-    /// (which get no response), and accepts the key that it started with. Ids begin at `a_1` again.
+    /// Restores the initial state: removes all agents, added deals, faults and recorded requests, drops held requests without a
+    /// response, and accepts the initial key. The next agent's id is `a_1`.
     pub fn reset(&self) {
-        self.world().reset();
+        self.default_namespace().reset();
     }
 
-    /// Whose request this is. That of a call of the interface is of no matter.
-    pub(crate) fn caller(&self, head: &Parts) -> Caller {
-        let worlds = &self.0.worlds;
+    /// Finds the namespace of a request's key, and counts the request towards its rate limit. A request to the control interface
+    /// gets the default namespace.
+    pub(crate) fn identify_caller(&self, head: &Parts) -> Caller {
+        let namespaces = &self.0.namespaces;
         let mut sent = head.headers.get_all(&auth::HEADER).iter();
         let found = match (sent.next(), sent.next()) {
-            (Some(key), None) if !is_admin(head) => worlds.of(key.as_bytes()),
-            _ => Err(NoWorld::UnknownKey),
+            (Some(key), None) if !is_admin(head) => namespaces.find_or_create(key.as_bytes()),
+            _ => Err(NamespaceError::UnknownKey),
         };
-        let bucket = found.as_ref().ok().and_then(|world| world.bucket.as_ref());
+        let bucket = found
+            .as_ref()
+            .ok()
+            .and_then(|namespace| namespace.bucket.as_ref());
         Caller {
-            quota: bucket.map(Bucket::take),
-            refused: found.as_ref().err().copied(),
-            world: found.unwrap_or_else(|_| Arc::clone(&worlds.first)),
+            quota: bucket.map(Bucket::take_token),
+            namespace_error: found.as_ref().err().copied(),
+            namespace: found.unwrap_or_else(|_| Arc::clone(&namespaces.default)),
         }
     }
 
-    /// The world of the server's own key.
-    fn world(&self) -> &World {
-        &self.0.worlds.first
+    /// Returns the namespace of the server's own key.
+    fn default_namespace(&self) -> &Namespace {
+        &self.0.namespaces.default
     }
 
-    /// Picks the fault that happens to a request: the one in its header, or one from the list.
-    pub(crate) fn fault(&self, caller: &Caller, head: &Parts) -> Option<Picked> {
+    /// Selects the fault for a request: the fault in its header, or a pending one.
+    pub(crate) fn select_fault(&self, caller: &Caller, head: &Parts) -> Option<SelectedFault> {
         if is_admin(head) {
             return None;
         }
-        let faults = &caller.world.faults;
-        match self.asked_fault(head) {
-            Ok(None) => faults.pick(&head.method, head.uri.path()),
-            Ok(Some(fault)) => Some(faults.picked(Arc::new(fault))),
-            // A header that is not a fault is refused by `check_head`.
+        let faults = &caller.namespace.faults;
+        match self.header_fault(head) {
+            Ok(None) => faults.select(&head.method, head.uri.path()),
+            Ok(Some(fault)) => Some(faults.hold_if_needed(Arc::new(fault))),
+            // `check_head` rejects the invalid header.
             Err(_) => None,
         }
     }
 
-    /// The response that a fault makes up, exactly as the fault says; an error without a body gets problem details.
-    pub(crate) fn made_up(
+    /// Completes the response of a fault. An error without a body gets problem details.
+    pub(crate) fn fault_response(
         &self,
         caller: &Caller,
         head: &Parts,
-        asked: &Response<Bytes>,
+        fault_response: &Response<Bytes>,
     ) -> Response<Bytes> {
-        let form = Form::of(caller, head, Vec::new());
-        let (status, mut response) = (asked.status(), asked.clone());
+        let context = ResponseContext::new(caller, head, Vec::new());
+        let (status, mut response) = (fault_response.status(), fault_response.clone());
         let is_error = status.is_client_error() || status.is_server_error();
-        if is_error && !asked.headers().contains_key(header::CONTENT_TYPE) {
-            response = problem::made_up(status, &form.request_id);
-            response.headers_mut().extend(asked.headers().clone());
+        if is_error && !fault_response.headers().contains_key(header::CONTENT_TYPE) {
+            response = problem::fault_response(status, &context.request_id);
+            let headers = fault_response.headers().clone();
+            response.headers_mut().extend(headers);
         }
-        finish(response, &form, None)
+        finish(response, &context, None)
     }
 
-    /// A header for the sandbox, which means nothing where the interface was turned off.
+    /// Returns a header of the control interface, unless that is turned off.
     fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
         let header = head.headers.get(name);
         header.filter(|_| !matches!(self.0.access, Access::Off))
     }
 
-    fn readings(&self, own: &[Reading], head: &Parts) -> Result<Vec<Reading>, Refusal> {
-        let Some(names) = self.sandbox_header(head, READING_HEADER) else {
-            return Ok(own.to_vec());
+    /// Returns the variants in the request's header, or else the default variants.
+    fn variants(&self, default: &[Variant], head: &Parts) -> Result<Vec<Variant>, Rejection> {
+        let Some(names) = self.sandbox_header(head, VARIANT_HEADER) else {
+            return Ok(default.to_vec());
         };
-        let names = names.to_str().map_err(|_| UnknownReading);
-        names.and_then(Reading::list).map_err(|error| {
-            let detail = format!("The header {READING_HEADER}: {error}.");
-            Refusal::new(ProblemType::INVALID_READING, detail)
+        let names = names.to_str().map_err(|_| UnknownVariant);
+        names.and_then(Variant::parse_list).map_err(|error| {
+            let detail = format!("The header {VARIANT_HEADER}: {error}.");
+            Rejection::new(ProblemType::INVALID_VARIANT, detail)
         })
     }
 
-    fn asked_fault(&self, head: &Parts) -> Result<Option<Play>, Refusal> {
+    /// Returns the fault in the request's header, if any.
+    fn header_fault(&self, head: &Parts) -> Result<Option<ResolvedFault>, Rejection> {
         let Some(fault) = self.sandbox_header(head, FAULT_HEADER) else {
             return Ok(None);
         };
-        self.0.access.check_fault(head)?;
-        let fault = Play::from_header(fault.as_bytes()).map_err(|error| {
+        self.0.access.check_fault_header(head)?;
+        let fault = ResolvedFault::from_header(fault.as_bytes()).map_err(|error| {
             let detail = format!("The header {FAULT_HEADER}: {error}.");
-            Refusal::new(ProblemType::INVALID_FAULT, detail)
+            Rejection::new(ProblemType::INVALID_FAULT, detail)
         })?;
         Ok(Some(fault))
     }
 
-    /// Checks 1 to 6: everything that can be told from the head.
-    pub(crate) fn check_head<'r>(&'r self, caller: &Caller, head: &'r Parts) -> Checked<'r> {
-        let own = caller.world.settings().readings.clone();
-        let (readings, asked) = match self.readings(&own, head) {
-            Ok(readings) => (readings, self.admit(caller, head)),
-            Err(refusal) => (own, Err(refusal)),
+    /// Performs checks 1 to 6, as far as they depend on the head only.
+    pub(crate) fn check_head<'r>(&'r self, caller: &Caller, head: &'r Parts) -> CheckedHead<'r> {
+        let default = caller.namespace.settings().variants.clone();
+        let (variants, target) = match self.variants(&default, head) {
+            Ok(variants) => (variants, self.resolve_target(caller, head)),
+            Err(rejection) => (default, Err(rejection)),
         };
-        let form = Form::of(caller, head, readings);
-        Checked { asked, form }
+        let context = ResponseContext::new(caller, head, variants);
+        CheckedHead { target, context }
     }
 
-    fn admit<'r>(&'r self, caller: &Caller, head: &'r Parts) -> Result<Asked<'r>, Refusal> {
+    fn resolve_target<'r>(
+        &'r self,
+        caller: &Caller,
+        head: &'r Parts,
+    ) -> Result<Target<'r>, Rejection> {
         check_target(head)
-            .map_err(|detail| Refusal::new(ProblemType::MALFORMED_REQUEST, detail))?;
+            .map_err(|detail| Rejection::new(ProblemType::MALFORMED_REQUEST, detail))?;
         if is_admin(head) {
-            let call = AdminCall::admit(
+            let call = AdminCall::authorize(
                 &self.0.access,
-                &self.0.worlds,
+                &self.0.namespaces,
                 self.0.ca_pem.as_deref(),
                 head,
             )?;
             check_length(head, self.0.max_body_bytes)?;
-            return Ok(Asked::Admin(call));
+            return Ok(Target::Admin(call));
         }
-        self.asked_fault(head)?;
+        self.header_fault(head)?;
         let path = MatchedPath::parse(route::ROUTES, head.uri.path())?;
         if head.method == Method::OPTIONS {
-            return Ok(Asked::Options(path.allow()));
+            return Ok(Target::Options(path.allow()));
         }
         let route = path.route(&head.method)?;
         check_key(caller, head)?;
@@ -491,81 +504,82 @@ impl Service {
             check_content(head)?;
         }
         check_length(head, self.0.max_body_bytes)?;
-        Ok(Asked::Endpoint(route.operation, path.id))
+        Ok(Target::Endpoint(route.operation, path.id))
     }
 
-    /// The response: what the checks of the head have found, or else checks 6 to 11, and the response when all hold.
+    /// Performs checks 6 to 11 unless a check of the head has failed, then runs the operation.
     pub(crate) fn respond(
         &self,
         caller: &Caller,
-        Checked { asked, form }: Checked<'_>,
-        body: Result<&[u8], Refusal>,
+        CheckedHead { target, context }: CheckedHead<'_>,
+        body: Result<&[u8], Rejection>,
     ) -> Response<Bytes> {
         let mut model = None;
-        let responded = asked.and_then(|asked| match asked {
-            Asked::Endpoint(endpoint, id) => {
+        let result = target.and_then(|target| match target {
+            Target::Endpoint(endpoint, id) => {
                 let input = Input {
                     id: &id,
                     body: body?,
-                    unknown_fields: match caller.world.settings().strict {
+                    unknown_fields: match caller.namespace.settings().strict {
                         true => UnknownFields::Reject,
                         false => UnknownFields::Ignore,
                     },
                 };
                 model = Some(endpoint.success);
-                (endpoint.run)(&caller.world.store, &input)
+                (endpoint.run)(&caller.namespace.store, &input)
             }
-            Asked::Admin(call) => call.run(body?),
-            Asked::Options(allow) => {
+            Target::Admin(call) => call.run(body?),
+            Target::Options(allow) => {
                 let mut response = empty(StatusCode::NO_CONTENT);
-                // Method names always make a valid header value.
+                // Method names are always a valid header value.
                 if let Ok(allow) = HeaderValue::try_from(allow) {
                     response.headers_mut().insert(header::ALLOW, allow);
                 }
                 Ok(response)
             }
         });
-        let response = responded.unwrap_or_else(|refusal| refusal.into_response(&form.request_id));
-        finish(response, &form, model)
+        let response =
+            result.unwrap_or_else(|rejection| rejection.into_response(&context.request_id));
+        finish(response, &context, model)
     }
 }
 
-/// Check 4: the key; and whether the world of the key accepts another request now.
-fn check_key(caller: &Caller, head: &Parts) -> Result<(), Refusal> {
-    match caller.refused {
-        None => return caller.quota.map_or(Ok(()), |quota| quota.admit()),
-        Some(NoWorld::Full) => return Err(NoWorld::Full.into()),
-        Some(NoWorld::UnknownKey) => {}
+/// Check 4: the service key, and the rate limit of its namespace.
+fn check_key(caller: &Caller, head: &Parts) -> Result<(), Rejection> {
+    match caller.namespace_error {
+        None => return caller.quota.map_or(Ok(()), |quota| quota.check()),
+        Some(NamespaceError::Full) => return Err(NamespaceError::Full.into()),
+        Some(NamespaceError::UnknownKey) => {}
     }
     let detail = match head.headers.get_all(&auth::HEADER).iter().count() {
         0 => "Send the service key in the header x-service-key.",
         1 => "The key in the header x-service-key is not the key of this server.",
         _ => "Send the header x-service-key once.",
     };
-    let refusal = Refusal::new(ProblemType::SERVICE_KEY, detail);
-    Err(refusal.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
+    let rejection = Rejection::new(ProblemType::SERVICE_KEY, detail);
+    Err(rejection.header(header::WWW_AUTHENTICATE, "ServiceKey realm=\"dealkit\""))
 }
 
-/// What every response has in common: the request id, how the specification is read, and for HEAD the length of the
-/// body it does not have.
+/// Completes a response: applies the variants, adds the request id and the rate-limit headers, and replaces the body of a HEAD
+/// response with its length.
 fn finish(
     mut response: Response<Bytes>,
-    form: &Form,
+    context: &ResponseContext,
     success: Option<&dealkit::internal::schema::Model>,
 ) -> Response<Bytes> {
-    for reading in &form.readings {
-        response = rewrite::response(*reading, response, success);
+    for variant in &context.variants {
+        response = variant_rewrite::rewrite(*variant, response, success);
     }
     response
         .headers_mut()
-        .insert(request_id::HEADER.clone(), form.request_id.clone());
-    if let Some(quota) = &form.quota {
-        quota.add_to(response.headers_mut());
+        .insert(request_id::HEADER.clone(), context.request_id.clone());
+    if let Some(quota) = &context.quota {
+        quota.add_headers(response.headers_mut());
     }
-    if form.is_head {
+    if context.is_head {
         let length = std::mem::take(response.body_mut()).len();
         // A chunked body has no declared length.
-        if !form.readings.contains(&Reading::Chunked) {
+        if !context.variants.contains(&Variant::Chunked) {
             response
                 .headers_mut()
                 .insert(header::CONTENT_LENGTH, length.into());
@@ -574,7 +588,7 @@ fn finish(
     response
 }
 
-/// Whether a request is for the sandbox itself, not for the service that it plays.
+/// Returns true for a request to the control interface.
 pub(crate) fn is_admin(head: &Parts) -> bool {
     head.uri.path().starts_with(admin::PREFIX)
 }

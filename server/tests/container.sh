@@ -36,9 +36,9 @@ of_image Healthcheck.Test | grep -q '^\[CMD /dealkit-server health\]$' || fail "
 of_image Env | grep -q DEALKIT_SERVER_LISTEN=0.0.0.0:8080 || fail "the address is not set"
 
 # Without a key it says how to give it one, and nothing is healthy.
-refusal=$(server '' 2>&1) && fail "it started without a key"
+rejection=$(server '' 2>&1) && fail "it started without a key"
 for setting in DEALKIT_SERVER_SERVICE_KEY --service-key-file DEALKIT_SERVER_SERVICE_KEY_FILE; do
-    case $refusal in *"$setting"*) ;; *) fail "no word of $setting: $refusal" ;; esac
+    case $rejection in *"$setting"*) ;; *) fail "no word of $setting: $rejection" ;; esac
 done
 server '' health 2>/dev/null && fail "healthy without a server"
 

@@ -1,4 +1,4 @@
-//! Every limit of the server, reached: timeouts, connections, descriptors, memory, and shutdown.
+//! The limits of the server: timeouts, connections, descriptors, memory, and shutdown.
 
 #![cfg(unix)]
 
@@ -13,10 +13,10 @@ use std::{
 use dealkit_server::Sandbox;
 use rustix::process::Signal;
 use support::{
-    AGENT, HANG, Listens, Received, assert_closed, connect, create, create_agent, get_deal,
-    post_head,
+    AGENT, HANG, Listens, Received, assert_closed, assert_serving, connect, create, create_agent,
+    get_deal, post_head,
     process::{Running, command_with_descriptors},
-    read_response, send, served, until_refused,
+    read_response, send, until_refused,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -24,7 +24,7 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Longer than any test takes, so a timeout of this length never expires.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// Nothing arrives on `stream` for a while: its caller is not being served.
+/// Asserts that nothing arrives on `stream` for a while, because the server does not serve it.
 fn assert_silent(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(SHORT)).unwrap();
     let error = stream.read(&mut [0]).expect_err("served beyond the limit");
@@ -32,8 +32,8 @@ fn assert_silent(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(HANG)).unwrap();
 }
 
-/// A connection that is kept open after a response.
-fn kept(server: impl Listens) -> TcpStream {
+/// Opens a connection, and leaves it idle after a response.
+fn open_idle(server: impl Listens) -> TcpStream {
     let mut stream = connect(server);
     stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     assert_eq!(read_response(&mut stream, false).status, 200);
@@ -42,7 +42,7 @@ fn kept(server: impl Listens) -> TcpStream {
 
 // ---- timeouts -----------------------------------------------------------------------------------------
 
-/// Whatever a caller begins with, a single head timeout applies.
+/// One head timeout applies, independent of the client's first bytes.
 #[test]
 fn silent_connections_end() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
@@ -66,14 +66,14 @@ fn silent_connections_end() {
         let took = began.elapsed();
         assert!(took >= SHORT, "{beginning:?}: {took:?}");
     }
-    served(&sandbox);
+    assert_serving(&sandbox);
 }
 
-/// The head timeout restarts with the last response, and neither pieces of a head nor empty lines extend it.
+/// The head timeout starts at the last response. Partial heads and empty lines do not extend it.
 #[test]
 fn dripping_a_head_does_not_extend_its_timeout() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
-    let after = [connect, kept];
+    let after = [connect, open_idle];
     for (pieces, start) in ["x: y\r\n", "\r\n", "a"]
         .iter()
         .flat_map(|pieces| after.map(|start| (*pieces, start)))
@@ -86,7 +86,7 @@ fn dripping_a_head_does_not_extend_its_timeout() {
                 .write_all(b"GET /v1/deals/d_1 HTTP/1.1\r\nx:")
                 .unwrap();
         }
-        // Reading paces the writing, and notices the end.
+        // The read timeout delays the next write, and a read detects the end.
         while stream
             .read(&mut [0])
             .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -98,7 +98,7 @@ fn dripping_a_head_does_not_extend_its_timeout() {
     }
 }
 
-/// Neither bytes nor chunks extend the body timeout, and the response says what happened.
+/// Received bytes and chunks do not extend the body timeout, and the response names the timeout.
 #[test]
 fn dripping_a_body_does_not_extend_its_timeout() {
     let sandbox = Sandbox::builder().body_timeout(SHORT).start().unwrap();
@@ -129,9 +129,9 @@ fn dripping_a_body_does_not_extend_its_timeout() {
     assert!(sandbox.agents().is_empty());
 }
 
-/// One connection after another that sends requests and reads no response: each is ended, and others are served.
+/// The server ends connections that send requests but read no response, and serves others.
 #[test]
-fn readers_that_never_read_end() {
+fn connections_of_clients_that_never_read_end() {
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,
         "x".repeat(20_000_000)
@@ -148,8 +148,8 @@ fn readers_that_never_read_end() {
             .write_all(get_deal("big").repeat(10).as_bytes())
             .unwrap();
     }
-    drop((0..4).map(|_| kept(&sandbox)).collect::<Vec<_>>());
-    // The responses that they find, should they ever look, end before their announced length.
+    drop((0..4).map(|_| open_idle(&sandbox)).collect::<Vec<_>>());
+    // The responses are cut before their declared length.
     for mut stream in stuck {
         let mut length = 0;
         let mut piece = vec![0; 1 << 20];
@@ -162,42 +162,42 @@ fn readers_that_never_read_end() {
 
 // ---- connections ---------------------------------------------------------------------------------------
 
-/// Begins a request on `stream`, leaving out its last byte.
-fn begin(stream: &mut TcpStream) {
+/// Sends a request without its last byte.
+fn send_incomplete(stream: &mut TcpStream) {
     let head = post_head("content-length: 2\r\nexpect: 100-continue\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     assert_eq!(read_response(stream, false).status, 100);
     stream.write_all(b"{").unwrap();
 }
 
-/// A connection with a request in flight.
-fn busy(server: impl Listens) -> TcpStream {
+/// Opens a connection with a request in flight.
+fn open_busy(server: impl Listens) -> TcpStream {
     let mut stream = connect(server);
-    begin(&mut stream);
+    send_incomplete(&mut stream);
     stream
 }
 
-/// Sends the missing byte, and returns the response.
+/// Sends the last byte, and returns the response.
 fn finish(stream: &mut TcpStream) -> Received {
     stream.write_all(b"}").unwrap();
     read_response(stream, false)
 }
 
 #[test]
-fn further_connections_wait_and_each_end_lets_one_in() {
+fn further_connections_wait_for_others_to_close() {
     let sandbox = Sandbox::builder()
         .max_connections(3)
         .head_timeout(NEVER)
         .body_timeout(NEVER)
         .start()
         .unwrap();
-    let mut inside: Vec<_> = (0..3).map(|_| busy(&sandbox)).collect();
+    let mut inside: Vec<_> = (0..3).map(|_| open_busy(&sandbox)).collect();
     let mut waiting: Vec<_> = (0..5).map(|_| connect(&sandbox)).collect();
     for stream in &mut waiting {
         stream.write_all(get_deal("d_1").as_bytes()).unwrap();
     }
     assert_silent(&mut waiting[0]);
-    // In order of arrival, one for one; what is in flight inside is never disturbed.
+    // Connections are accepted in the order of arrival, one for each that closes. Requests in flight are not affected.
     let left = inside.split_off(1);
     drop(inside);
     for mut stream in waiting {
@@ -208,7 +208,7 @@ fn further_connections_wait_and_each_end_lets_one_in() {
     }
 }
 
-/// More connections are allowed than there are descriptors: the server waits, without spinning, until some end.
+/// If there are fewer descriptors than permitted connections, the server waits without using the processor.
 #[test]
 fn running_out_of_descriptors() {
     let server = Running::start(command_with_descriptors(
@@ -232,14 +232,14 @@ fn running_out_of_descriptors() {
     #[cfg(target_os = "linux")]
     let ticks = server.ticks();
     assert_silent(&mut waiting[0]);
-    // Accepting in a loop would have taken all of the 300 ms.
+    // Retrying in a busy loop would have used all of the 300 ms.
     #[cfg(target_os = "linux")]
     assert!(
         server.ticks() - ticks < 15,
         "{} ticks",
         server.ticks() - ticks
     );
-    // Some of the first were served, and when they end, the last get in.
+    // The server has served some of the first connections. When they end, it accepts the last ones.
     assert_eq!(read_response(&mut streams[0], false).status, 200);
     drop(streams);
     while let Some(mut stream) = waiting.pop() {
@@ -248,21 +248,21 @@ fn running_out_of_descriptors() {
         }
         assert_eq!(read_response(&mut stream, false).status, 200);
     }
-    served(&server);
+    assert_serving(&server);
 }
 
 // ---- memory --------------------------------------------------------------------------------------------
 
-/// All bodies together are bounded: one that does not fit is refused, and fits once there is room.
+/// All bodies share a memory budget. A body that exceeds it is rejected until another one is complete.
 #[test]
-fn all_bodies_together_are_bounded() {
+fn all_bodies_share_a_memory_budget() {
     let server = Running::quiet(&["--max-buffered-bytes", "20000"]);
     let with_body = |headers: &str, body: &str| {
         let length = body.len();
         post_head(&format!("content-length: {length}\r\n{headers}")) + body
     };
     let large = with_body("", &" ".repeat(10_000));
-    // A held request keeps its body.
+    // A held request keeps its body in memory.
     let hold = "x-sandbox-fault: {\"hold\": true}\r\n";
     let held = with_body(hold, &(" ".repeat(15_000) + "{}"));
     let mut held_caller = connect(&server);
@@ -284,7 +284,7 @@ fn all_bodies_together_are_bounded() {
     );
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("--max-buffered-bytes"), "{detail}");
-    // Small bodies still fit, and so does the large one once the held one is done.
+    // Small bodies still fit. The large one fits after the held request is complete.
     assert_eq!(create(&server, AGENT).status, 201);
     let release = "POST /__sandbox/release HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n";
     assert_eq!(
@@ -295,12 +295,12 @@ fn all_bodies_together_are_bounded() {
     assert_eq!(send(&server, &large).status, 400);
 }
 
-/// The request with a `Host` that the sandbox's interface accepts.
+/// Replaces the host with localhost, which the control interface accepts.
 fn with_local_host(request: &str) -> String {
     request.replacen("host: h\r\n", "host: localhost\r\n", 1)
 }
 
-/// A body in the smallest possible pieces costs time in proportion, and no more memory than its bytes.
+/// A body in one-byte chunks takes linear time, and no more memory than its bytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_body_in_one_byte_chunks() {
@@ -314,18 +314,18 @@ fn a_body_in_one_byte_chunks() {
     assert!(taken < 8 << 20, "{taken} bytes");
 }
 
-// ---- the end -------------------------------------------------------------------------------------------
+// ---- shutdown -------------------------------------------------------------------------------------------
 
-/// Requests that had arrived before the signal are answered, whether or not the server had read them.
+/// Requests that arrive before the signal get responses, even if the server has not read them yet.
 ///
-/// The server is suspended while they arrive, so this is not a matter of luck.
+/// The test suspends the server while they arrive, so the result does not depend on timing.
 #[test]
-fn requests_that_were_there_before_the_signal_are_answered() {
-    // However long the test takes on a busy machine, nothing ends before the signal or what follows it.
+fn requests_from_before_the_signal_get_responses() {
+    // No timeout expires, even on a busy machine.
     let timeouts = ["--head-timeout", "3600", "--body-timeout", "3600"];
     let mut server = Running::quiet(&[&timeouts[..], &["--shutdown-timeout", "3600"]].concat());
-    let mut kept: Vec<_> = (0..20).map(|_| kept(&server)).collect();
-    // Half of a head, and half of a body; the rest follows after the signal.
+    let mut open_idle: Vec<_> = (0..20).map(|_| open_idle(&server)).collect();
+    // Incomplete requests: the rest of the head and of the body follows after the signal.
     let mut half_head = connect(&server);
     half_head
         .write_all(&get_deal("d_1").as_bytes()[..40])
@@ -334,20 +334,20 @@ fn requests_that_were_there_before_the_signal_are_answered() {
     let request = create_agent(AGENT);
     let (first, rest) = request.split_at(request.len() - 10);
     half_body.write_all(first.as_bytes()).unwrap();
-    served(&server);
+    assert_serving(&server);
 
     server.signal(Signal::STOP);
-    for stream in &mut kept {
+    for stream in &mut open_idle {
         stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
     }
     server.signal(Signal::TERM);
     server.signal(Signal::CONT);
-    // A connection that has not noticed the signal yet responds without `Connection: close`, but is closed all the same.
-    for stream in &mut kept {
+    // A connection that has not noticed the signal yet responds without `Connection: close`, but is closed too.
+    for stream in &mut open_idle {
         assert_eq!(read_response(stream, false).status, 201);
         assert_closed(stream);
     }
-    // No new caller gets in while those inside are waited for.
+    // The server rejects new connections while it waits for requests in flight.
     until_refused(server.address);
     half_head
         .write_all(&get_deal("d_1").as_bytes()[40..])
@@ -361,9 +361,9 @@ fn requests_that_were_there_before_the_signal_are_answered() {
 }
 
 #[test]
-fn a_stuck_request_does_not_hold_the_end_beyond_the_shutdown_timeout() {
+fn a_stuck_request_does_not_extend_the_shutdown_timeout() {
     let mut server = Running::quiet(&["--shutdown-timeout", "1", "--body-timeout", "3600"]);
-    let stuck = busy(&server);
+    let stuck = open_busy(&server);
     let began = Instant::now();
     server.signal(Signal::TERM);
     assert_eq!(server.wait(HANG).code(), Some(0));
@@ -371,13 +371,13 @@ fn a_stuck_request_does_not_hold_the_end_beyond_the_shutdown_timeout() {
     drop(stuck);
 }
 
-/// Idle connections end and new ones are refused as soon as the server is asked to stop, while it waits for a request.
+/// When the server stops, it closes idle connections and rejects new ones immediately, while it waits for a request in flight.
 #[test]
 fn idle_connections_do_not_wait_for_the_shutdown_timeout() {
     let timeouts = ["--head-timeout", "3600", "--body-timeout", "3600"];
     let mut server = Running::quiet(&[&timeouts[..], &["--shutdown-timeout", "3600"]].concat());
-    let mut idle = kept(&server);
-    let mut stuck = busy(&server);
+    let mut idle = open_idle(&server);
+    let mut stuck = open_busy(&server);
     server.signal(Signal::TERM);
     assert_closed(&mut idle);
     until_refused(server.address);
@@ -387,10 +387,10 @@ fn idle_connections_do_not_wait_for_the_shutdown_timeout() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_server_immediately() {
     for second in [Signal::TERM, Signal::INT] {
         let mut server = Running::quiet(&["--shutdown-timeout", "3600", "--body-timeout", "3600"]);
-        let stuck = busy(&server);
+        let stuck = open_busy(&server);
         server.signal(Signal::INT);
         until_refused(server.address);
         assert!(server.child.try_wait().unwrap().is_none(), "it waits");

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
     from dealkit._client.client import AsyncClient, Client
     from dealkit._client.operations import AsyncOperations, Operations
+    from dealkit._client.validation import validate_agent
     from dealkit._core.headers import Headers
     from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Omitted, Retry, Timeout
     from dealkit._models.fields import Field, fields
@@ -109,6 +110,7 @@ __all__ = [
     "Violation",
     "__version__",
     "fields",
+    "validate_agent",
 ]
 
 # Where the names are, each in the first of these that has it. They are imported lazily, as importing dealkit must be
@@ -126,6 +128,7 @@ _MODULES = (
     "_bulk.retrieve",
     "_client.client",
     "_client.operations",
+    "_client.validation",
     "_models.fields",
     "_models.unreadable",
 )

@@ -8,7 +8,6 @@ Every class can be constructed with its attributes as keywords, as in tests: ``A
 attempts=3)`` has the outcome ``unknown``, like that of a real call.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, dataclass_transform
 
 from dealkit import _native
@@ -98,8 +97,6 @@ class _Facts(Exception):
     stated, or are keywords of the class."""
 
     _defaults: dict[str, Any] = {}
-    # The text without the details, in pieces, each with the name of the setting or the index of the entry that it is.
-    _words: tuple[tuple[str, Any], ...] = ()
 
     def __init_subclass__(cls, **defaults: Any) -> None:
         plain = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
@@ -143,24 +140,21 @@ class DealkitError(_Facts):
     request_id: str | None = None
     """The request's id in the service's logs: quote it to the service's support."""
     retry_after: float | None = None
-    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call's turn."""
+    """How many seconds to wait: as the service asks, or, for a ``ThrottledError``, until the call could be sent."""
     index: int | None = None
     """In ``retrieve_many`` and ``create_many``: the position of the identifier or row among those given, from 0. In
     ``dealkit.ledger.resolve``: the position of the entry."""
+    setting: str | None = None
+    """The keyword of the setting that the error concerns, such as ``base_url``. If the setting is invalid, the message begins
+    with this name. Otherwise the message ends with a reference to it, such as ``[see max_response_bytes]``."""
     details: str | None = None
-    """What the libraries below said when no connection was made, or one broke: the end of the text."""
+    """The messages of the libraries below when no connection was made or a connection broke: the end of the text."""
     id: str | None = None
     """The requested identifier, as passed to ``retrieve`` or ``retrieve_many``. No message contains it."""
 
-    def text(self, names: Mapping[Any, str]) -> str:
-        """The text without its details, with other names for the settings in it, and for the entries given to
-        ``dealkit.ledger.resolve``, by their index. In an error that you constructed, nothing is known to be a setting."""
-        words = self._words or ((str(self), None),)
-        return "".join(names.get(name, piece) for piece, name in words)
-
 
 class ConfigError(DealkitError, ValueError, kind="config"):
-    """The client or the call is configured in a way that cannot work. The message names the setting."""
+    """A setting of the client or the call is invalid. ``setting`` is its keyword."""
 
 
 class ValidationError(DealkitError, ValueError, kind="validation"):
@@ -179,8 +173,8 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent: because of the client's own ``rate_limit``, or because the service asked for fewer
-    requests, its turn would have come after its timeout, in ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
+    """The call was not sent before its timeout: because of the client's own ``rate_limit``, or because the service asked
+    for fewer requests, it would have to wait ``retry_after`` seconds. (A 429 is a ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):
@@ -315,6 +309,4 @@ def _make(kind: str, message: str, **facts: Any) -> DealkitError:
         facts["headers"] = Headers(facts["headers"])
     if problem := facts.get("problem"):
         facts["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
-    error = of_class(message, kind=kind, **{name: facts[name] for name in facts.keys() & of_class._defaults})
-    error._words = facts.get("words", ())
-    return error
+    return of_class(message, kind=kind, **{name: facts[name] for name in facts.keys() & of_class._defaults})

@@ -1,11 +1,11 @@
-"""The pytest plugin: loaded automatically wherever dealkit is installed.
+"""The pytest plugin, which pytest loads automatically if dealkit is installed.
 
 The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test, and
 ``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration, the
 sandboxes reject undocumented fields.
 
-If ``DEALKIT_SANDBOX_URL`` is set, they are worlds on the server at that URL instead of servers in this process;
-``DEALKIT_SANDBOX_TOKEN`` is its token, if it has one.
+If ``DEALKIT_SANDBOX_URL`` is set, the sandboxes are namespaces on the server at that URL instead of servers in this
+process. ``DEALKIT_SANDBOX_TOKEN`` is the server's token, if it has one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _start(config: pytest.Config) -> Sandbox:
+def _start_sandbox(config: pytest.Config) -> Sandbox:
     from dealkit.testing import Sandbox
 
     if url := os.environ.get("DEALKIT_SANDBOX_URL"):
@@ -43,15 +43,15 @@ def _start(config: pytest.Config) -> Sandbox:
 
 @pytest.fixture
 def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """A sandbox with the sample deals d_1, d_2 and d_3; every test has its own."""
-    with _start(pytestconfig) as sandbox:
+    """A sandbox with the sample deals d_1, d_2 and d_3, separate for each test."""
+    with _start_sandbox(pytestconfig) as sandbox:
         yield sandbox
 
 
 @pytest.fixture(scope="session")
 def dealkit_sandbox_session(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """One sandbox for all tests, with the sample deals; each test sees what earlier tests left in it."""
-    with _start(pytestconfig) as sandbox:
+    """One sandbox with the sample deals for all tests. Changes by earlier tests remain."""
+    with _start_sandbox(pytestconfig) as sandbox:
         yield sandbox
 
 
@@ -71,5 +71,5 @@ def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
     """
     client = dealkit_sandbox.async_client()
     yield client
-    # This is what aclose does, which would have to be awaited.
+    # The same as `aclose`, which needs an event loop.
     client._service.engine = None

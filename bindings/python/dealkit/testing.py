@@ -6,7 +6,7 @@
 ...     client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
 ...     deal = client.deals.retrieve("won")
 
-It fails on demand, and shows what it received:
+It fails on demand, and records the requests:
 
 >>> with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
 ...     sandbox.fail_next(status=503, times=2, retry_after=0)
@@ -17,16 +17,16 @@ It fails on demand, and shows what it received:
 With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
 any setup.
 
-A ``Stub`` takes the place of a client whose calls go through ``dealkit.Operations``. It needs no socket, and returns
-what your test tells it to, or raises an exception that you construct.
+A ``Stub`` replaces a client in functions that take ``dealkit.Operations``. It needs no socket, and returns the values or
+raises the exceptions of your test.
 """
 
-from dealkit._testing.recorded import CreatedAgent, PendingFault, RecordedRequest
-from dealkit._testing.sandbox import READINGS, Sandbox
+from dealkit._testing.records import CreatedAgent, PendingFault, RecordedRequest
+from dealkit._testing.sandbox import VARIANTS, Sandbox
 from dealkit._testing.stub import AsyncStub, Stub
 
 __all__ = [
-    "READINGS",
+    "VARIANTS",
     "AsyncStub",
     "CreatedAgent",
     "PendingFault",

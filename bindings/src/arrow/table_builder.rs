@@ -194,7 +194,7 @@ impl Rows {
         let read = self.deals.push_json_with(body, response.unreadable());
         Ok(match read {
             Ok(skipped) => {
-                response.tell_skipped(&skipped);
+                response.report_skipped(&skipped);
                 self.make_room(0)?;
                 None
             }

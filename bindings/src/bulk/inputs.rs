@@ -30,7 +30,7 @@ pub(super) fn read(given: &Bound<'_, PyList>, index: usize, are_rows: bool) -> O
             let (call, key) = input.extract::<(Option<Bound<'_, Call>>, Option<String>)>()?;
             let row = row(call.as_ref().map(|call| call.get()));
             Input::Row(match key {
-                Some(key) => row.key(key),
+                Some(key) => row.key(key).into(),
                 None => row,
             })
         } else {
@@ -43,7 +43,7 @@ pub(super) fn read(given: &Bound<'_, PyList>, index: usize, are_rows: bool) -> O
 
 /// A row, from the call that creates its agent; without a call, a row that is not sent, whose error Python code has.
 fn row(call: Option<&Call>) -> CreateRow {
-    CreateRow::written(match call.and_then(|call| call.body.clone()) {
+    CreateRow::from_text(match call.and_then(|call| call.body.clone()) {
         Some(body) => Ok(body),
         None => {
             let violation = Violation::new("", ViolationCode::WrongType, "must be an agent");

@@ -3,7 +3,10 @@
 
 use std::{collections::VecDeque, future::ready, sync::Arc};
 
-use dealkit::{InFlight, RawResponse, Work};
+use dealkit::{
+    RawResponse,
+    bulk::{BulkOperation, InFlight, JobState},
+};
 use futures_util::future::{AbortHandle, Abortable};
 use tokio::sync::Notify;
 
@@ -25,7 +28,7 @@ pub(super) struct Shared {
     /// Notified when there is something for the caller: see [`is_quiet`](Self::is_quiet).
     pub(super) state: Awaited<State>,
     pub(super) changed: Notify,
-    pub(super) job: dealkit::internal::Job,
+    pub(super) job: JobState,
     /// Ends the task. The child of a fork must not end its parent's.
     task: PerProcess<AbortHandle>,
 }
@@ -71,14 +74,14 @@ impl Shared {
 }
 
 /// Begins to make calls on the background thread. `take` tells the inputs of its kind from others, of which there are none.
-pub(super) fn start<W>(
+pub(super) fn start<O>(
     slot: Slot,
-    in_flight: InFlight<W>,
-    take: fn(Input) -> Option<W::Input>,
+    in_flight: InFlight<O>,
+    take: fn(Input) -> Option<O::Input>,
     asked: Option<Asked>,
 ) -> Outcome<Arc<Shared>>
 where
-    W: Work<Value = RawResponse, Item: Into<Item>>,
+    O: BulkOperation<Value = RawResponse, Item: Into<Item>>,
 {
     let background = runtime::background(slot)?;
     let (task, registration) = AbortHandle::new_pair();
@@ -105,13 +108,13 @@ impl Drop for Ending {
 }
 
 /// Makes the calls whose inputs are pushed, until they are given up.
-async fn make<W>(
-    in_flight: InFlight<W>,
-    take: fn(Input) -> Option<W::Input>,
+async fn make<O>(
+    in_flight: InFlight<O>,
+    take: fn(Input) -> Option<O::Input>,
     mut asked: Option<Asked>,
     ending: Ending,
 ) where
-    W: Work<Value = RawResponse, Item: Into<Item>>,
+    O: BulkOperation<Value = RawResponse, Item: Into<Item>>,
 {
     let shared = Arc::clone(&ending.0);
     // Dropped before the end is reported.
@@ -143,7 +146,7 @@ async fn make<W>(
                 shared.state.lock().items.extend(left);
                 shared.state.tell();
                 // The end of the task is then also that of the ledger.
-                in_flight.end().await;
+                in_flight.close().await;
                 return;
             }
             Some(item) = in_flight.next(), if !in_flight.is_empty() => {

@@ -6,7 +6,10 @@
 
 use std::{ffi::OsString, iter, sync::Arc};
 
-use dealkit::{Bulk, CreateRow, InFlight, Work};
+use dealkit::{
+    KeyedRow,
+    bulk::{Bulk, BulkOperation, InFlight},
+};
 use pyo3::{prelude::*, types::PyList};
 
 use super::{
@@ -72,7 +75,7 @@ impl Many {
         options: Option<&Options>,
         ledger: Option<&LedgerOptions>,
     ) -> Outcome<Self> {
-        let mut many = client.agents().create_many(iter::empty::<CreateRow>());
+        let mut many = client.agents().create_many(iter::empty::<KeyedRow>());
         let mut asked = None;
         if let Some((name, keys, unresolved, waits_in_flight)) = ledger {
             many = many.ledger(&arguments::ledger(name.clone())?, keys.as_deref());
@@ -153,12 +156,12 @@ impl Many {
 }
 
 /// How many inputs are held, and the queue of their calls, in the order in which they are pushed or as they are completed.
-fn none_in_flight<I, W: Work>(
-    mut many: Bulk<I, W>,
+fn none_in_flight<I, O: BulkOperation>(
+    mut many: Bulk<I, O>,
     ordered: bool,
     concurrency: usize,
     options: Option<&Options>,
-) -> (usize, InFlight<W>) {
+) -> (usize, InFlight<O>) {
     many = many.concurrency(concurrency);
     if !ordered {
         many = many.unordered();
@@ -166,7 +169,7 @@ fn none_in_flight<I, W: Work>(
     if let Some(Options(options)) = options {
         many = many.options(options.clone());
     }
-    (many.held(), many.into_parts().1)
+    (many.capacity(), many.into_parts().1)
 }
 
 #[pymethods]

@@ -67,7 +67,10 @@ impl Call {
     fn creating(body: Bytes) -> Self {
         let sent = body.clone();
         let call = Self::new(Some(dealkit::Agent::SCHEMA), move |client| {
-            client.agents().create_written(sent.clone()).raw_response()
+            client
+                .agents()
+                .create_from_text(sent.clone())
+                .raw_response()
         });
         Self {
             body: Some(body),
@@ -115,7 +118,7 @@ pub(crate) fn retry(settings: &Settings<'_, '_>) -> Outcome<Option<RetryPolicy>>
         return Ok(None);
     };
     let non_idempotent = settings.number("retry_non_idempotent", Expected::Bool)?;
-    let policy = RetryPolicy::new().backoff(initial, max);
+    let policy = RetryPolicy::new().initial_backoff(initial).max_backoff(max);
     Ok(Some(
         policy.retry_non_idempotent(non_idempotent.unwrap_or_default()),
     ))
@@ -184,13 +187,13 @@ pub(crate) fn create_once<'py>(
         let body = call.get().body.clone().unwrap_or_default();
         let call = Call::creating(body.clone());
         let once: Once = Box::new(move |client, options, observer| {
-            let mut call = client.agents().create_written(body.clone());
+            let mut call = client.agents().create_from_text(body.clone());
             if let Some(Options(options)) = options {
                 call = call.options(options.clone());
             }
             let mut once = call.once(&ledger, &key).raw_response();
             if let Some(keys) = &keys {
-                once = once.keys(keys);
+                once = once.key_name(keys);
             }
             if resend_unknown {
                 once = once.resend_unknown();

@@ -63,9 +63,9 @@ pub(crate) fn key_source(py: Python<'_>, ask: Py<PyAny>) -> Returned<'_> {
     let askings = PerProcess::new();
     let provider = Arc::new(Provider { ask, askings });
     entry(py, || {
-        Ok(KeySource(dealkit::internal::KeySource::asking(move || {
-            asked(Arc::clone(&provider))
-        })))
+        Ok(KeySource(dealkit::internal::KeySource::from_function(
+            move || asked(Arc::clone(&provider)),
+        )))
     })
 }
 

@@ -6,9 +6,9 @@
 use dealkit::{
     DecodeError, Json, Role, Unreadable,
     internal::{
-        document::check_size,
-        explain,
-        lexer::{Lexer, Refused},
+        document_limits::check_value_count,
+        explain_error,
+        lexer::{LexError, Lexer},
         scalar,
         schema::{FieldKind, Model},
     },
@@ -31,8 +31,8 @@ use crate::{
 /// Reading stops here: the document is not what it should be, or Python could not make an object.
 pub(crate) struct Stopped;
 
-impl From<Refused> for Stopped {
-    fn from(_: Refused) -> Self {
+impl From<LexError> for Stopped {
+    fn from(_: LexError) -> Self {
         Stopped
     }
 }
@@ -68,8 +68,8 @@ pub(crate) fn whole<'py>(
     go_on: GoOn<'_>,
     fail: impl FnOnce(DecodeError) -> Failure,
 ) -> Outcome<Bound<'py, PyAny>> {
-    let kind = FieldKind::One(model);
-    if let Err(error) = check_size(document) {
+    let kind = FieldKind::Model(model);
+    if let Err(error) = check_value_count(document) {
         return Err(fail(error));
     }
     let go_on = || {
@@ -77,7 +77,7 @@ pub(crate) fn whole<'py>(
         go_on()
     };
     let Ok(text) = str::from_utf8(document) else {
-        let error = gil::release(py, || explain::refusal(document, kind, 0));
+        let error = gil::release(py, || explain_error::explain(document, kind, 0));
         return Err(fail(error));
     };
     let mut reader = Reader {
@@ -87,21 +87,23 @@ pub(crate) fn whole<'py>(
         raised: None,
     };
     if unreadable == Unreadable::Skip {
-        reader.lexer.skip_unreadable();
+        reader.lexer.set_skip_unreadable();
     }
-    reader.lexer.ask(&go_on);
+    reader.lexer.set_should_continue(&go_on);
     let value = read(&mut reader).and_then(|value| {
-        reader.lexer.end()?;
+        reader.lexer.expect_end()?;
         Ok(value.into_bound(py))
     });
     reader.reused.keep();
     match (value, reader.raised) {
         (_, Some(error)) => Err(error.into()),
         (Ok(value), None) => Ok(value),
-        (Err(Stopped), None) if reader.lexer.is_stopped() => Err(fail(explain::stopped(document))),
+        (Err(Stopped), None) if reader.lexer.is_cancelled() => {
+            Err(fail(explain_error::cancelled(document)))
+        }
         (Err(Stopped), None) => {
             let stopped_at = reader.lexer.position();
-            let error = gil::release(py, || explain::refusal(document, kind, stopped_at));
+            let error = gil::release(py, || explain_error::explain(document, kind, stopped_at));
             Err(fail(error))
         }
     }
@@ -117,32 +119,35 @@ impl<'py> Reader<'_, 'py> {
         })
     }
 
-    /// Skips the value of an optional field that could not be read, as [`Lexer::skipped`] does.
+    /// Skips the value of an optional field that could not be read, as [`Lexer::skip_unreadable_value`] does.
     #[cold]
     pub(crate) fn skipped(&mut self, start: usize, field: &str) -> Read<Option<Json>> {
         if self.raised.is_some() {
             return Err(Stopped);
         }
-        Ok(self.lexer.skipped(start, field)?.map(Json::from_raw))
+        Ok(self
+            .lexer
+            .skip_unreadable_value(start, field)?
+            .map(Json::from_raw))
     }
 
     #[inline(never)]
     pub(crate) fn text(&mut self) -> Read {
-        let text = self.lexer.string()?;
+        let text = self.lexer.read_string()?;
         Ok(ascii::string(self.py, &text).into_any().unbind())
     }
 
     /// A string that comes again and again.
     #[inline(never)]
     pub(crate) fn word(&mut self) -> Read {
-        let text = self.lexer.string()?;
+        let text = self.lexer.read_string()?;
         Ok(self.reused.words.get(self.py, &text).into_any())
     }
 
     /// A role: a member of the enum, or a string if it is undocumented.
     #[inline(never)]
     pub(crate) fn role(&mut self) -> Read {
-        let text = self.lexer.string()?;
+        let text = self.lexer.read_string()?;
         match text.parse::<Role>() {
             Ok(role) => {
                 let role = builtin::role(self.py, role);
@@ -154,23 +159,23 @@ impl<'py> Reader<'_, 'py> {
 
     #[inline(never)]
     pub(crate) fn boolean(&mut self) -> Read {
-        let is_true = self.lexer.boolean()?;
+        let is_true = self.lexer.read_boolean()?;
         Ok(PyBool::new(self.py, is_true).to_owned().into_any().unbind())
     }
 
     #[inline(never)]
     pub(crate) fn integer(&mut self) -> Read {
-        let integer = self.lexer.integer()?;
+        let integer = self.lexer.read_integer()?;
         Ok(builtin::small_int(self.py, integer).into_any().unbind())
     }
 
     #[inline(never)]
     pub(crate) fn decimal(&mut self) -> Read {
-        let number = self.lexer.number()?;
+        let number = self.lexer.read_number()?;
         let decimal = match number.digits {
             Some(digits) => self.reused.decimals.get(self.py, digits, number.text),
             None => {
-                let decimal = scalar::decimal(number.text).ok_or(Stopped)?;
+                let decimal = scalar::parse_decimal(number.text).ok_or(Stopped)?;
                 self.reused.decimals.make(self.py, &decimal.to_string())
             }
         };
@@ -179,7 +184,7 @@ impl<'py> Reader<'_, 'py> {
 
     #[inline(never)]
     pub(crate) fn date(&mut self) -> Read {
-        let date = self.lexer.date()?;
+        let date = self.lexer.read_date()?;
         let date = builtin::date(self.py, date);
         Ok(self.made(date)?.into_any().unbind())
     }
@@ -187,11 +192,11 @@ impl<'py> Reader<'_, 'py> {
     /// A moment, the value of the field at a position: the part that a datetime cannot hold is kept in `extra`.
     #[inline(never)]
     pub(crate) fn timestamp(&mut self, position: usize, extra: &mut Option<Box<Extra>>) -> Read {
-        let moment = self.lexer.timestamp()?;
+        let moment = self.lexer.read_timestamp()?;
         let made = builtin::timestamp(self.py, moment);
         let value = self.made(made)?;
         if !builtin::is_exact(moment) {
-            let exact = scalar::timestamp_text(&moment);
+            let exact = scalar::format_timestamp(&moment);
             let extra = extra.get_or_insert_default();
             extra.exact.push((position, Json::string(exact)));
         }
@@ -210,21 +215,21 @@ impl<'py> Reader<'_, 'py> {
 
     /// Any value, as its text.
     pub(crate) fn raw(&mut self) -> Read<Json> {
-        Ok(Json::from_raw(self.lexer.raw()?))
+        Ok(Json::from_raw(self.lexer.read_raw()?))
     }
 
     /// Strings by name, as a read-only mapping.
     #[inline(never)]
     pub(crate) fn strings(&mut self) -> Read {
         let strings = PyDict::new(self.py);
-        let mut has_more = self.lexer.object()?;
+        let mut has_more = self.lexer.begin_object()?;
         while has_more {
-            let name = self.lexer.name()?;
+            let name = self.lexer.read_name()?;
             let name = self.reused.words.get(self.py, &name);
             let value = self.text()?;
             let added = strings.set_item(name, value);
             self.made(added)?;
-            has_more = self.lexer.field()?;
+            has_more = self.lexer.next_field()?;
         }
         let mapping = PyMappingProxy::new(self.py, strings.as_mapping());
         Ok(mapping.into_any().unbind())
@@ -247,11 +252,11 @@ impl<'py> Reader<'_, 'py> {
     }
 
     fn items(&mut self, read: ReadModel) -> Read<()> {
-        let mut has_more = self.lexer.array()?;
+        let mut has_more = self.lexer.begin_array()?;
         while has_more {
             let item = read(self)?;
             self.reused.items.push(item);
-            has_more = self.lexer.item()?;
+            has_more = self.lexer.next_item()?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dealkit::{
     Json,
-    internal::lexer::{Lexer, Refused},
+    internal::lexer::{LexError, Lexer},
 };
 use pyo3::{
     basic::CompareOp,
@@ -89,7 +89,7 @@ pub(crate) fn fields<'py>(
 }
 
 /// For errors that cannot occur: a Json was checked when it was made.
-fn internal(Refused: Refused) -> PyErr {
+fn internal(LexError: LexError) -> PyErr {
     PyRuntimeError::new_err(
         "a text that should be JSON is not: this is a bug in dealkit, please report it",
     )
@@ -107,21 +107,21 @@ impl<'py> Builder<'_, 'py> {
         let py = self.py;
         match self.lexer.peek() {
             b'{' | b'[' if self.depth == Json::MAX_DEPTH => {
-                let json = Json::from_raw(self.lexer.raw().map_err(internal)?);
+                let json = Json::from_raw(self.lexer.read_raw().map_err(internal)?);
                 raw(py, json)
             }
             b'{' => self.object(),
             b'[' => self.array(),
             b'"' => {
-                let text = self.lexer.wtf8().map_err(internal)?;
+                let text = self.lexer.read_wtf8().map_err(internal)?;
                 Ok(string(py, &text)?.into_any())
             }
             b't' | b'f' => {
-                let is_true = self.lexer.boolean().map_err(internal)?;
+                let is_true = self.lexer.read_boolean().map_err(internal)?;
                 Ok(PyBool::new(py, is_true).to_owned().into_any())
             }
             b'n' => {
-                self.lexer.null().map_err(internal)?;
+                self.lexer.read_null().map_err(internal)?;
                 Ok(py.None().into_bound(py))
             }
             _ => self.number(),
@@ -131,11 +131,11 @@ impl<'py> Builder<'_, 'py> {
     fn object(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let dict = PyDict::new(self.py);
         self.depth += 1;
-        let mut has_more = self.lexer.object().map_err(internal)?;
+        let mut has_more = self.lexer.begin_object().map_err(internal)?;
         while has_more {
-            let name = self.lexer.wtf8_name().map_err(internal)?;
+            let name = self.lexer.read_wtf8_name().map_err(internal)?;
             dict.set_item(string(self.py, &name)?, self.value()?)?;
-            has_more = self.lexer.field().map_err(internal)?;
+            has_more = self.lexer.next_field().map_err(internal)?;
         }
         self.depth -= 1;
         Ok(dict.into_any())
@@ -144,17 +144,17 @@ impl<'py> Builder<'_, 'py> {
     fn array(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let mut items = Vec::new();
         self.depth += 1;
-        let mut has_more = self.lexer.array().map_err(internal)?;
+        let mut has_more = self.lexer.begin_array().map_err(internal)?;
         while has_more {
             items.push(self.value()?);
-            has_more = self.lexer.item().map_err(internal)?;
+            has_more = self.lexer.next_item().map_err(internal)?;
         }
         self.depth -= 1;
         Ok(PyList::new(self.py, items)?.into_any())
     }
 
     fn number(&mut self) -> PyResult<Bound<'py, PyAny>> {
-        let digits = self.lexer.number().map_err(internal)?.text;
+        let digits = self.lexer.read_number().map_err(internal)?.text;
         // Python would be slow to convert a number this long, for which the text is all that anybody can want.
         if digits.len() > LONGEST_NUMBER {
             return Ok(PyString::new(self.py, digits).into_any());

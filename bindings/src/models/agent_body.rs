@@ -168,7 +168,7 @@ fn with_advice(mut violation: Violation) -> Violation {
 /// A date as text: the only field with a Python type of its own. A datetime is not a date.
 fn date_text(value: &Bound<'_, PyAny>) -> Option<String> {
     let date = value.cast_exact::<PyDate>().ok()?;
-    builtin::day(date).map(dealkit::internal::scalar::date_text)
+    builtin::day(date).map(dealkit::internal::scalar::format_date)
 }
 
 /// The violations of the rules and those of values that could not be written, which replace what the rules say about

@@ -29,13 +29,13 @@ pub(crate) fn value(
         extra.forget_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
-        reader.lexer.null()?;
+        reader.lexer.read_null()?;
         return Ok(None);
     }
     let start = reader.lexer.position();
     let value = match kind {
         kind if is_role(kind) => reader.role(),
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
+        FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             if recurs {
                 reader.word()
             } else {
@@ -47,10 +47,10 @@ pub(crate) fn value(
         FieldKind::Decimal => reader.decimal(),
         FieldKind::Date => reader.date(),
         FieldKind::Timestamp => reader.timestamp(position, extra),
-        FieldKind::Object => reader.object(),
-        FieldKind::Strings => reader.strings(),
-        FieldKind::One(model) => (class(model).read)(reader),
-        FieldKind::Many(model) => reader.many(class(model).read),
+        FieldKind::JsonObject => reader.object(),
+        FieldKind::StringMap => reader.strings(),
+        FieldKind::Model(model) => (class(model).read)(reader),
+        FieldKind::ModelList(model) => reader.many(class(model).read),
     };
     match value {
         Err(Stopped) if field.presence != Presence::Required => {

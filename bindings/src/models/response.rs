@@ -54,7 +54,7 @@ pub(crate) fn read<'py>(
             let unreadable = response.unreadable();
             let model = whole(py, body, model, class.read, unreadable, go_on, fail)?;
             if unreadable == Unreadable::Skip {
-                response.tell_skipped(&unreadable::fields(&model, class)?);
+                response.report_skipped(&unreadable::fields(&model, class)?);
             }
             Ok(model)
         }

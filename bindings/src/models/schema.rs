@@ -17,8 +17,8 @@ use crate::json::{extra::Extra, reader::ReadModel};
 #[inline]
 pub(crate) fn nothing(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
     match kind {
-        FieldKind::Many(_) => PyTuple::empty(py).into_any().unbind(),
-        FieldKind::Strings => {
+        FieldKind::ModelList(_) => PyTuple::empty(py).into_any().unbind(),
+        FieldKind::StringMap => {
             let proxy = PyMappingProxy::new(py, PyDict::new(py).as_mapping());
             proxy.into_any().unbind()
         }
@@ -28,12 +28,12 @@ pub(crate) fn nothing(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
 
 /// Whether a field holds a role: a member of the enum Role, or a str.
 pub(crate) const fn is_role(kind: FieldKind) -> bool {
-    matches!(kind, FieldKind::OpenSet(name) if matches!(name.as_bytes(), b"AssignedRole"))
+    matches!(kind, FieldKind::ExtensibleEnum(name) if matches!(name.as_bytes(), b"AssignedRole"))
 }
 
 /// Whether the strings of a field are the same few again and again, of which one copy is kept.
 pub(crate) const fn recurs(field: &Field) -> bool {
-    matches!(field.kind, FieldKind::OpenSet(_))
+    matches!(field.kind, FieldKind::ExtensibleEnum(_))
         || matches!(
             field.wire.as_bytes(),
             b"label" | b"contactSchemaId" | b"fieldSchemaId"
@@ -98,16 +98,18 @@ pub(crate) fn describe<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound
     let fields = fields.iter().map(|field| {
         let kind = match field.kind {
             kind if is_role(kind) => "role".to_owned(),
-            FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => "text".to_owned(),
+            FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
+                "text".to_owned()
+            }
             FieldKind::Boolean => "boolean".to_owned(),
             FieldKind::Integer => "integer".to_owned(),
             FieldKind::Decimal => "decimal".to_owned(),
             FieldKind::Date => "date".to_owned(),
             FieldKind::Timestamp => "timestamp".to_owned(),
-            FieldKind::Object => "object".to_owned(),
-            FieldKind::Strings => "strings".to_owned(),
-            FieldKind::One(model) => model.name.to_owned(),
-            FieldKind::Many(model) => format!("[{}]", model.name),
+            FieldKind::JsonObject => "object".to_owned(),
+            FieldKind::StringMap => "strings".to_owned(),
+            FieldKind::Model(model) => model.name.to_owned(),
+            FieldKind::ModelList(model) => format!("[{}]", model.name),
         };
         let presence = match field.presence {
             Presence::Required => "required",

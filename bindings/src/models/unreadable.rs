@@ -34,13 +34,13 @@ fn add(
         ) {
             (Some(json), kind) => found.push(UnreadableField::new(
                 place.pointer(),
-                Expected::of(kind),
+                Expected::from_kind(kind),
                 json.clone(),
             )),
-            (None, FieldKind::One(inner)) if !value.is_none() => {
+            (None, FieldKind::Model(inner)) if !value.is_none() => {
                 add(value, class(inner), place, found)?;
             }
-            (None, FieldKind::Many(inner)) => {
+            (None, FieldKind::ModelList(inner)) => {
                 for (index, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                     add(&item, class(inner), Place::Item(&place, index), found)?;
                 }

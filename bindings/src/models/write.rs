@@ -2,7 +2,7 @@
 
 use dealkit::{
     Json, Violation, ViolationCode,
-    internal::{document::MAX_VALUES, lexer::is_plain, scalar, validate::expected_kind},
+    internal::{document_limits::MAX_VALUES, lexer::is_plain, scalar, validate::expected_kind},
 };
 use pyo3::{
     exceptions::PyRuntimeError,
@@ -82,7 +82,7 @@ pub(crate) fn field(
 
 fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<()> {
     match field.kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => {
+        FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             text(value.cast::<PyString>()?.to_str()?, out);
         }
         FieldKind::Boolean => {
@@ -93,19 +93,19 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
         FieldKind::Decimal => {
             let digits = builtin::decimal_text(value)?;
             // Python writes some numbers with an exponent that the core writes without one.
-            let decimal = scalar::decimal(&digits).ok_or_else(internal)?;
+            let decimal = scalar::parse_decimal(&digits).ok_or_else(internal)?;
             out.push_str(&decimal.to_string());
         }
         FieldKind::Date => {
             let day = builtin::day(value.cast::<PyDate>()?).ok_or_else(internal)?;
-            text(&scalar::date_text(day), out);
+            text(&scalar::format_date(day), out);
         }
         FieldKind::Timestamp => {
             let moment = builtin::moment(value.cast::<PyDateTime>()?).ok_or_else(internal)?;
-            text(&scalar::timestamp_text(&moment), out);
+            text(&scalar::format_timestamp(&moment), out);
         }
-        FieldKind::Object => out.push_str(json::raw_text(value)?),
-        FieldKind::Strings => {
+        FieldKind::JsonObject => out.push_str(json::raw_text(value)?),
+        FieldKind::StringMap => {
             out.push('{');
             for (at, (name, value)) in builtin::mapping(value)?.iter().enumerate() {
                 if at > 0 {
@@ -117,8 +117,8 @@ fn value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyResult<
             }
             out.push('}');
         }
-        FieldKind::One(of) => model(value, class(of), out)?,
-        FieldKind::Many(of) => {
+        FieldKind::Model(of) => model(value, class(of), out)?,
+        FieldKind::ModelList(of) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {

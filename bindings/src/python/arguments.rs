@@ -111,7 +111,7 @@ pub(crate) fn unreadable(given: &Bound<'_, PyAny>) -> Outcome<Unreadable> {
         Some("skip") => Ok(Unreadable::Skip),
         _ => Err(Failure::Setting(
             "on_unreadable",
-            r#" must be "raise" or "skip""#.to_owned(),
+            r#"must be "raise" or "skip""#.to_owned(),
         )),
     }
 }

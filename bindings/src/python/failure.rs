@@ -5,13 +5,12 @@
 use std::sync::Arc;
 
 use dealkit::{
-    DecodeError, Error, ErrorKind, Piece, Problem, Setting, ValidationError, Violation, Words,
-    ledger::LedgerError,
+    DecodeError, Error, ErrorKind, Problem, ValidationError, Violation, ledger::LedgerError,
 };
 use pyo3::{
     IntoPyObjectExt, intern,
     prelude::*,
-    types::{PyBytes, PyDict, PyTuple},
+    types::{PyBytes, PyDict},
 };
 
 use crate::{json::value as json, python::gil};
@@ -27,7 +26,7 @@ pub(crate) enum Failure {
     Decode(DecodeError),
     /// A setting that cannot work: a ConfigError.
     Config(String),
-    /// The same, as the setting's name and what is wrong with it.
+    /// An invalid setting: its name in Python, and the problem, which continues the name. A ConfigError.
     Setting(&'static str, String),
     /// An argument of the wrong type: a TypeError.
     Type(String),
@@ -120,16 +119,15 @@ impl Failure {
         let attributes = PyDict::new(py);
         Ok(match self {
             Failure::Error(error) => {
-                tell_words(&attributes, &error.words())?;
+                let setting = error.setting().map(python_name);
+                attributes.set_item("setting", setting)?;
                 attributes.set_item("details", details(error))?;
                 tell_call(&attributes, error)?;
                 (error.kind().as_str(), text(error), attributes)
             }
             Failure::Note(error) => {
-                let words = error.words();
-                tell_words(&attributes, &words)?;
                 tell_ledger(&attributes, error)?;
-                ("ledger", words.with_names(name), attributes)
+                ("ledger", error.to_string(), attributes)
             }
             Failure::Decode(error) => {
                 tell_place(&attributes, error)?;
@@ -137,10 +135,9 @@ impl Failure {
                 (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
             Failure::Config(text) => (ErrorKind::Config.as_str(), text.clone(), attributes),
-            Failure::Setting(setting, wrong) => {
-                let pieces = ((setting, Some(setting)), (wrong, None::<&str>));
-                attributes.set_item("words", pieces)?;
-                let text = format!("{setting}{wrong}");
+            Failure::Setting(setting, problem) => {
+                attributes.set_item("setting", setting)?;
+                let text = format!("{setting} {problem}");
                 (ErrorKind::Config.as_str(), text, attributes)
             }
             Failure::Type(text) => ("type", text.clone(), attributes),
@@ -153,53 +150,35 @@ impl Failure {
 
 /// The error in one line, with its reason: Python has no chain of sources.
 pub(crate) fn text(error: &Error) -> String {
-    let text = error.words().with_names(name);
+    let text = error.message(python_name);
     match details(error) {
         Some(details) => format!("{text} ({details})"),
         None => text,
     }
 }
 
-/// What the libraries below said, which is the end of the text.
+/// Joins the messages of the libraries below, which end the text.
 fn details(error: &Error) -> Option<String> {
-    let mut details: Vec<String> = Vec::new();
-    for cause in error.transport_words() {
-        let said = cause.with_names(name);
+    let mut details: Vec<&str> = Vec::new();
+    for message in error.transport_messages() {
         // Libraries repeat each other.
-        if !details.contains(&said) {
-            details.push(said);
+        if !details.contains(&message) {
+            details.push(message);
         }
     }
     (!details.is_empty()).then(|| details.join(": "))
 }
 
-fn name(setting: Setting) -> &'static str {
-    match setting {
-        Setting::RootCertificates | Setting::OnlyRootCertificates => "ca_file",
-        Setting::Identity => "client_cert",
-        Setting::AttemptTimeout => "attempt",
-        Setting::ConnectTimeout => "connect",
-        Setting::Unreadable => "on_unreadable",
-        Setting::SetLedgerBaseUrl => "dealkit.ledger.set_base_url",
-        Setting::InitLedger => "dealkit.ledger.init",
-        other => other.as_str(),
+/// Returns the keyword in Python for a setting, given its name in Rust.
+fn python_name(rust_name: &'static str) -> &'static str {
+    match rust_name {
+        "root_certificates" | "only_root_certificates" => "ca_file",
+        "identity" => "client_cert",
+        "attempt_timeout" => "attempt",
+        "connect_timeout" => "connect",
+        "unreadable" => "on_unreadable",
+        same => same,
     }
-}
-
-/// The text without its details, in pieces, each with the name of the setting or the index of the entry that it is: for
-/// programs whose users know these by other names.
-fn tell_words(attributes: &Bound<'_, PyDict>, words: &Words) -> PyResult<()> {
-    let py = attributes.py();
-    let mut pieces = Vec::new();
-    for piece in words.pieces() {
-        let named = match piece {
-            Piece::Setting(setting) => name(*setting).into_bound_py_any(py)?,
-            Piece::Entry(index) => index.into_bound_py_any(py)?,
-            _ => py.None().into_bound(py),
-        };
-        pieces.push((Words::from(piece.clone()).with_names(name), named));
-    }
-    attributes.set_item("words", PyTuple::new(py, pieces)?)
 }
 
 /// What is known of the call; None stands for what is not.

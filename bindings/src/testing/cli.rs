@@ -7,8 +7,7 @@ use pyo3::prelude::*;
 
 use crate::python::gil;
 
-/// Runs the server with these arguments, the command's name first, until a signal ends it. Returns the
-/// exit code.
+/// Runs the server until a signal. The first argument is the command's name. Returns the exit code.
 #[pyfunction]
 pub(crate) fn run_server(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     gil::release(py, || cli::run(arguments))

@@ -1,4 +1,4 @@
-//! The sandbox.
+//! The sandbox for Python: the embedded server, and the command `dealkit-server`.
 
 pub(crate) mod cli;
 pub(crate) mod sandbox;

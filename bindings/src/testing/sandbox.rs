@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use dealkit_server::{Reading, Sandbox, Service, Tls};
+use dealkit_server::{Sandbox, Service, Tls, Variant};
 use http::Method;
 use pyo3::{
     prelude::*,
@@ -21,8 +21,9 @@ use crate::{
     },
 };
 
-pub(crate) fn readings(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-    PyTuple::new(py, Reading::all().iter().map(|reading| reading.name()))
+/// Returns the names of all variants.
+pub(crate) fn variants(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    PyTuple::new(py, Variant::all().iter().map(|variant| variant.name()))
 }
 
 #[pyclass(frozen, module = "dealkit._native")]
@@ -34,7 +35,8 @@ pub(crate) struct NativeSandbox {
     process: u32,
 }
 
-/// Starts a server with these deals, each a JSON text. With a file for the certificate to trust, it makes its own certificate.
+/// Starts a server with these deals, which are JSON strings. If `ca_file` is set, the server creates a self-signed certificate,
+/// and writes the CA certificate to this file.
 #[pyfunction]
 #[pyo3(signature = (deals, settings, ca_file=None))]
 pub(crate) fn start_sandbox<'py>(
@@ -48,28 +50,30 @@ pub(crate) fn start_sandbox<'py>(
         let port: u16 = settings
             .number("port", Expected::Count)?
             .unwrap_or_default();
-        let texts = deals.map(|deals| {
-            let texts = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
-            texts.collect::<Outcome<Vec<_>>>()
+        let deals = deals.map(|deals| {
+            let deals = deals.iter().map(|deal| Ok(deal.extract::<String>()?));
+            deals.collect::<Outcome<Vec<_>>>()
         });
         let builder = Sandbox::builder().listen(([127, 0, 0, 1], port));
         let mut builder = set!(builder,
             strict: settings.number("strict", Expected::Bool)?,
-            deals: texts.transpose()?,
+            deals: deals.transpose()?,
             max_agents: settings.number("max_agents", Expected::Count)?,
             max_store_bytes: settings.number("max_store_bytes", Expected::Count)?,
             max_body_bytes: settings.number("max_body_bytes", Expected::Count)?,
             service_key: settings.text("service_key")?,
             rate_limit: settings.number("rate_limit", Expected::Count)?,
             admin_token: settings.text("admin_token")?,
-            worlds: settings.text("worlds")?,
-            max_worlds: settings.number("max_worlds", Expected::Count)?,
+            namespaces: settings.text("namespaces")?,
+            max_namespaces: settings.number("max_namespaces", Expected::Count)?,
         );
-        let readings = settings.text("reading")?;
-        let readings = readings.map(|names| Reading::list(&names)).transpose();
-        let readings = readings.map_err(|error| Failure::Config(format!("reading: {error}")))?;
-        for reading in readings.into_iter().flatten() {
-            builder = builder.reading(reading);
+        let variants = settings.text("variant")?;
+        let variants = variants
+            .map(|names| Variant::parse_list(&names))
+            .transpose();
+        let variants = variants.map_err(|error| Failure::Config(format!("variant: {error}")))?;
+        for variant in variants.into_iter().flatten() {
+            builder = builder.variant(variant);
         }
         let tls = match (&settings.paths("tls")?[..], &ca_file) {
             ([certificate, key], _) => Tls::files(certificate, key),
@@ -118,7 +122,7 @@ impl NativeSandbox {
         self.ca_file.as_deref()
     }
 
-    /// Calls the server's control interface: the status and the body of its response.
+    /// Calls the server's control interface. Returns the status and the body of the response.
     fn call<'py>(
         &self,
         py: Python<'py>,
@@ -154,7 +158,7 @@ impl NativeSandbox {
     fn stop(&self) {
         let sandbox = self.lock().take();
         if let (Some(_), Some(file)) = (&sandbox, &self.ca_file) {
-            // It was made for this server. It may be gone already.
+            // The file was created for this server. Ignore errors: it may already be deleted.
             let _ = fs::remove_file(file);
         }
     }
@@ -163,7 +167,7 @@ impl NativeSandbox {
         self.sandbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What calls go to, which nobody has to wait for meanwhile.
+    /// Returns a handle to the running server, so that calls do not hold the lock.
     fn service(&self) -> Outcome<Service> {
         match &*self.lock() {
             Some(_) if self.process != process::id() => Err(Failure::Runtime(
@@ -178,7 +182,7 @@ impl NativeSandbox {
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
         if self.process != process::id() {
-            // Its thread is the parent's: waiting for it to end would take for ever.
+            // The server's thread exists only in the parent process. Joining it here would deadlock.
             std::mem::forget(self.lock().take());
         } else {
             self.stop();

@@ -223,7 +223,7 @@ def sandbox() -> None:
         assert_type(server.requests[0].status, int | None)
         assert_type(server.requests[0].headers, Headers)
         server.fail_next(status=503, times=2, retry_after=1)
-        server.fail_next(cut="after-bytes:10", how="eof", times=None, probability=0.1, seed=7)
+        server.fail_next(cut="after-bytes:10", after_cut="eof", times=None, probability=0.1, seed=7)
         server.insert_deal({"id": "d_5"})
         assert_type(server.client(timeout=5), Client)
 

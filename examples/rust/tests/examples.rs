@@ -286,7 +286,7 @@ fn the_service_tells_its_callers_what_to_do_next() {
         (Method::PUT, &["agents", "without id"][..]),
         (Method::POST, &["agents"]),
     ] {
-        sandbox.fail_next(Fault::act_then_reset()).unwrap();
+        sandbox.fail_next(Fault::process_then_reset()).unwrap();
         assert_eq!(unknown(method, path), Value::Null);
     }
     sandbox.fail_next(Fault::status(422)).unwrap();
@@ -349,7 +349,7 @@ fn a_key_has_one_agent_however_many_services_create_it_and_are_killed() {
     const KEYS: usize = 60;
     let sandbox = Sandbox::builder().start().unwrap();
     for fault in [
-        Fault::act_then_reset().probability(0.05),
+        Fault::process_then_reset().probability(0.05),
         Fault::status(503).probability(0.05),
         Fault::cut(Cut::BeforeHead).probability(0.02),
         Fault::delay(Duration::from_millis(10)).probability(0.3),

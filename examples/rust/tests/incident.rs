@@ -87,7 +87,7 @@ async fn each_tells_all_of_it() {
     for fault in [
         Fault::status(429).retry_after(5).times(2),
         Fault::status(503).path("/v1/deals/d_2").times(3),
-        Fault::act_then_reset().method("POST"),
+        Fault::process_then_reset().method("POST"),
     ] {
         service.fail_next(fault).unwrap();
     }
@@ -113,9 +113,10 @@ async fn each_tells_all_of_it() {
             "WARN pausing GET 429 5",
             "WARN retrying GET 429 5 5",
             "INFO call succeeded GET succeeded 3 10",
-            "WARN retrying GET 503 0 0",
-            "WARN retrying GET 503 0 0",
-            "WARN call failed GET 503 unknown 3 0",
+            // After the rejections, the rate limiter sends a call per second.
+            "WARN retrying GET 503 1 0",
+            "WARN retrying GET 503 1 0",
+            "WARN call failed GET 503 unknown 3 3",
             "WARN call failed POST interrupted unknown 1 0",
         ]
     );
@@ -154,7 +155,7 @@ async fn each_tells_all_of_it() {
         [
             "GET /v1/deals/{id}, 1:429 2:429 3:fine, 10 s, succeeded, Unset".to_owned(),
             format!(
-                "GET /v1/deals/{{id}}, 1:503 2:503 3:503, 0 s, unknown, {}",
+                "GET /v1/deals/{{id}}, 1:503 2:503 3:503, 3 s, unknown, {}",
                 error("503, outcome unknown")
             ),
             format!(

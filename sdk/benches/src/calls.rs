@@ -90,17 +90,26 @@ impl Clients {
         assert_eq!(seen, count);
     }
 
-    /// The same with reqwest, serde_json and a buffered stream.
+    /// Retrieves `count` deals with reqwest, serde_json and a buffered stream.
     pub async fn retrieve_many_with_reqwest(&self, count: usize, concurrency: usize) {
         let deals = stream::iter(0..count)
             .map(|n| async move { self.read_with_reqwest(&format!("d_{n}")).await });
-        drain(
-            deals
-                .buffered(concurrency)
-                .map(|deal| assert_eq!(deal.contacts.len(), self.contacts)),
-            count,
-        )
-        .await;
+        let checked = deals
+            .buffered(concurrency)
+            .map(|deal| assert_eq!(deal.contacts.len(), self.contacts));
+        drain(checked, count).await;
+    }
+
+    /// Retrieves `count` deals with reqwest and a buffered stream, and decodes them with dealkit: the rest is the cost of the
+    /// calls.
+    pub async fn retrieve_many_with_reqwest_and_decode(&self, count: usize, concurrency: usize) {
+        let bodies = stream::iter(0..count)
+            .map(|n| async move { self.send_with_reqwest(&format!("d_{n}")).await });
+        let checked = bodies.buffered(concurrency).map(|body| {
+            let deal = Deal::from_json(body).unwrap();
+            assert_eq!(deal.contacts.len(), self.contacts);
+        });
+        drain(checked, count).await;
     }
 
     async fn read_with_reqwest(&self, id: &str) -> plain::Deal {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Debug, sync::OnceLock};
 use dealkit::{
     Agent, Deal, DecodeError, Problem, Unreadable,
     arrow::{DealBatchBuilder, Decimals},
-    internal::document,
+    internal::document_limits,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -53,7 +53,7 @@ fn checked<T>(data: &[u8], read: Result<T, DecodeError>) -> Option<T> {
     assert_eq!(error.body(), data, "the error keeps the document");
     if error.found() == "too many values" {
         let marks = data.iter().filter(|byte| b"{[,".contains(byte)).count();
-        assert!(marks > document::MAX_VALUES, "{marks} values");
+        assert!(marks > document_limits::MAX_VALUES, "{marks} values");
     } else if !is_json {
         assert_eq!(error.found(), "not JSON", "{error}");
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, Client, CreateAgent, CreateRow, Creation, Error, RetryPolicy, ValidationError,
+    AgentProfile, Client, CreateAgent, Creation, Error, KeyedRow, RetryPolicy, ValidationError,
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -202,7 +202,7 @@ fn build_request(key: &str) -> Result<CreateAgent, ValidationError> {
     agent.build()
 }
 
-fn build_row(key: &str) -> CreateRow {
+fn build_row(key: &str) -> KeyedRow {
     (key.to_owned(), build_request(key)).into()
 }
 
@@ -306,7 +306,7 @@ async fn run_single_creates(
             continue;
         };
         let call = client.agents().create(request);
-        let mut once = call.once(&ledger, key).keys("email");
+        let mut once = call.once(&ledger, key).key_name("email");
         if run.waits_in_flight {
             once = once.wait_in_flight();
         }

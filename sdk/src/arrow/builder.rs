@@ -18,7 +18,7 @@ use crate::{
         unreadable::{Unreadable, UnreadableField},
     },
     model::Deal,
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// The schema of a table of deals: a column for each field of a [`Deal`], in the order of the specification.
@@ -202,7 +202,7 @@ impl DealBatchBuilder {
         if self.has_room_for(body.len()) {
             Ok(())
         } else {
-            Err(DecodeError::of_all(Reason::BatchIsFull, body))
+            Err(DecodeError::for_document(Reason::BatchIsFull, body))
         }
     }
 
@@ -210,7 +210,7 @@ impl DealBatchBuilder {
     fn add(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
         if let Some(mut path) = deal.misfit(self.decimals) {
             path.reverse();
-            let reason = Reason::DoesNotFit(self.decimals.to_string());
+            let reason = Reason::ColumnOverflow(self.decimals.to_string());
             return Err(DecodeError::new(&path, reason, body));
         }
         Deal::add(Some(deal), &mut self.columns, self.decimals);
@@ -219,4 +219,4 @@ impl DealBatchBuilder {
     }
 }
 
-opaque!(DealBatchBuilder);
+opaque_debug!(DealBatchBuilder);

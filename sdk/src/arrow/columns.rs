@@ -11,16 +11,16 @@ use chrono::{DateTime, Datelike as _, NaiveDate, Utc};
 
 use super::decimals::Decimals;
 use crate::{
-    contract::schema::{FieldKind, Model, Presence},
     json::decode_error::Step,
     model::*,
+    specification::schema::{FieldKind, Model, Presence},
     value::*,
 };
 
 /// The columns of a model: one for each field, and `extra`.
 pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
     let documented = model.fields.iter().map(|field| {
-        let is_list = matches!(field.kind, FieldKind::Many(_) | FieldKind::Strings);
+        let is_list = matches!(field.kind, FieldKind::ModelList(_) | FieldKind::StringMap);
         let is_nullable = field.presence != Presence::Required && !is_list;
         Field::new(field.name, data_type(field.kind, decimals), is_nullable)
     });
@@ -30,20 +30,21 @@ pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
 
 fn data_type(kind: FieldKind, decimals: Decimals) -> DataType {
     match kind {
-        FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) | FieldKind::Object => {
-            DataType::Utf8
-        }
+        FieldKind::String
+        | FieldKind::Identifier
+        | FieldKind::ExtensibleEnum(_)
+        | FieldKind::JsonObject => DataType::Utf8,
         FieldKind::Boolean => DataType::Boolean,
         FieldKind::Integer => DataType::Int64,
         FieldKind::Decimal => decimals.data_type(),
         FieldKind::Date => DataType::Date32,
         FieldKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        FieldKind::One(model) => DataType::Struct(columns(model, decimals)),
-        FieldKind::Many(model) => {
+        FieldKind::Model(model) => DataType::Struct(columns(model, decimals)),
+        FieldKind::ModelList(model) => {
             let items = DataType::Struct(columns(model, decimals));
             DataType::List(Arc::new(Field::new_list_field(items, false)))
         }
-        FieldKind::Strings => {
+        FieldKind::StringMap => {
             // The names in the Arrow specification.
             let entry = ["key", "value"].map(|name| Field::new(name, DataType::Utf8, false));
             let entries = DataType::Struct(entry.into_iter().collect());
@@ -195,7 +196,7 @@ macro_rules! structs {
                     if let [$( $field, )+ extra] = column.field_builders_mut() {
                         $( <$type>::add(value.map(|value| &value.$field), &mut **$field, decimals); )+
                         let undocumented = value.map(Self::extra).filter(|extra| !extra.is_empty());
-                        let undocumented = undocumented.map(|extra| Json::written(extra).into_text());
+                        let undocumented = undocumented.map(|extra| Json::from_infallible(extra).into_text());
                         String::add(undocumented.as_ref(), &mut **extra, decimals);
                     }
                     column.append(value.is_some());

@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
-use crate::{json::decode_error::DecodeError, value::opaque};
+use crate::{json::decode_error::DecodeError, value::opaque_debug};
 
 /// The schema of a table of failures: `index` (`int64`), then `id`, `kind`, `status` (`int64`), `outcome` and
 /// `message`, which are strings unless stated otherwise.
@@ -126,4 +126,4 @@ impl FailureBatchBuilder {
     }
 }
 
-opaque!(FailureBatchBuilder);
+opaque_debug!(FailureBatchBuilder);

@@ -1,7 +1,7 @@
-//! The same client for programs without an async runtime (feature `blocking`).
+//! The client for programs without an async runtime (feature `blocking`).
 //!
-//! All names are those of the async client; a call is made with `send()` instead of being awaited. The calling
-//! thread does the work; a background thread runs only while you iterate over the results of many calls.
+//! All names equal those of the async client; a call is made with `send()` instead of being awaited. The calls run on the
+//! calling thread; a background thread runs only while you iterate over the results of many calls.
 //!
 //! ```no_run
 //! use dealkit::blocking::Client;
@@ -28,7 +28,7 @@ pub use self::worker::{CancelHandle, Iter};
 use crate::{
     Error, Method, RawResponse,
     model::{Agent, Deal},
-    value::opaque,
+    value::opaque_debug,
 };
 
 /// The blocking client. Cheap to clone, and meant to be shared between threads. There is an [example](self).
@@ -53,9 +53,9 @@ pub type Call<T> = crate::Call<T, Blocking>;
 /// A call that returns the whole response; see [`dealkit::Call::with_response`](crate::Call::with_response).
 pub type CallWithResponse<T> = crate::CallWithResponse<T, Blocking>;
 
-/// A create with a key, which is made with `send()`; see [`dealkit::Call::once`](crate::Call::once).
+/// A create with an idempotency key, which is made with `send()`; see [`dealkit::Call::once`](crate::Call::once).
 #[cfg(feature = "ledger")]
-pub type Once<T = Agent> = crate::Once<T, Blocking>;
+pub type CreateOnce<T = Agent> = crate::CreateOnce<T, Blocking>;
 
 /// Retrieves many deals: a value to configure and iterate over; see
 /// [`dealkit::RetrieveMany`](crate::RetrieveMany).
@@ -76,13 +76,13 @@ pub type RetrieveMany<I, T = Deal> = crate::RetrieveMany<I, T, Blocking>;
 /// ```
 pub type CreateMany<I, T = Agent> = crate::CreateMany<I, T, Blocking>;
 
-/// Calls that run to completion on the calling thread.
+/// The mode of calls that run on the calling thread.
 #[derive(Clone)]
 pub struct Blocking {
     runtime: Arc<OwnedRuntime>,
 }
 
-/// A runtime that may be dropped anywhere, even where waiting for it is not allowed.
+/// A runtime that may be dropped anywhere, even on a thread of another runtime.
 struct OwnedRuntime(Option<Runtime>);
 
 impl Drop for OwnedRuntime {
@@ -114,8 +114,8 @@ impl Blocking {
         };
         let work = || {
             runtime.block_on(async {
-                // Between calls, nothing polls the idle connections. Yielding to the runtime once lets
-                // it notice those that the service has closed, before a request goes out on one.
+                // Between calls, the runtime does not poll the idle connections. Yielding once lets it detect the connections
+                // that the service has closed, before a request is sent over one.
                 tokio::task::yield_now().await;
                 future.await
             })
@@ -123,7 +123,7 @@ impl Blocking {
         if Handle::try_current().is_err() {
             return Ok(work());
         }
-        // Tokio panics if one runtime is driven on a thread of another, so this borrows a thread.
+        // Tokio panics if a runtime runs on a thread of another one, so a new thread runs it.
         match std::thread::scope(|scope| scope.spawn(work).join()) {
             Ok(output) => Ok(output),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -131,10 +131,10 @@ impl Blocking {
     }
 }
 
-opaque!(Blocking);
+opaque_debug!(Blocking);
 
 impl Client {
-    /// A builder with all defaults; only the base URL and the service key are missing. Its options are those of
+    /// Returns a builder with all defaults; only the base URL and the service key are missing. For the options, see
     /// [`dealkit::ClientBuilder`](crate::ClientBuilder).
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
@@ -159,7 +159,7 @@ impl Client {
         Self::new(crate::Client::from_env()?)
     }
 
-    /// Calls on agents.
+    /// Returns the calls on agents.
     pub fn agents(&self) -> Agents {
         Agents {
             service: self.client.agents().service,
@@ -167,7 +167,7 @@ impl Client {
         }
     }
 
-    /// Calls on deals.
+    /// Returns the calls on deals.
     pub fn deals(&self) -> Deals {
         Deals {
             service: self.client.deals().service,
@@ -209,12 +209,12 @@ impl ClientBuilder {
     /// Checks the configuration and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The message says which setting is wrong and what it accepts, and contains neither the key nor
+    /// Of kind `Config`. The message names the wrong setting and the values that it accepts, and contains neither the key nor
     /// the URL. Also if the operating system denies something that the runtime needs.
     pub fn build(self) -> Result<Client, Error> {
         let shared = self.share_with.clone();
         let client = self.build_async(shared.as_ref().map(|shared| &shared.client))?;
-        // Connections are driven by the runtime that made them.
+        // The runtime that made a connection drives it, so clients that share connections share the runtime.
         let mode = match shared {
             Some(shared) => shared.mode,
             None => Blocking::new()?,
@@ -242,9 +242,9 @@ impl<T: Send> Call<T> {
 
 #[cfg(feature = "ledger")]
 impl<I, T> crate::CreateMany<I, T, Blocking> {
-    /// Asks `resolve` about each unresolved row before it is sent again, as
-    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve) says. It is called on separate threads, which it
-    /// may block; if the job is cancelled, nobody waits for it.
+    /// Calls `resolve` for each unresolved row before the row is sent again; see
+    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve). It is called on separate threads, which it
+    /// may block; a job that is cancelled does not wait for it.
     pub fn resolve<F, E>(self, resolve: F) -> Self
     where
         F: Fn(crate::ledger::UnresolvedRow) -> Result<crate::ledger::Resolution, E>
@@ -254,19 +254,20 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let resolve = Arc::new(resolve);
-        self.ask(Arc::new(move |row| {
+        self.set_resolve(Arc::new(move |row| {
             let resolve = Arc::clone(&resolve);
             Box::pin(async move {
-                let asked = tokio::task::spawn_blocking(move || resolve(row).map_err(Into::into));
-                asked.await.unwrap_or_else(|error| Err(error.into()))
+                let resolution =
+                    tokio::task::spawn_blocking(move || resolve(row).map_err(Into::into));
+                resolution.await.unwrap_or_else(|error| Err(error.into()))
             })
         }))
     }
 }
 
 #[cfg(feature = "ledger")]
-impl<T: Send + 'static> Once<T> {
-    /// Makes the call, unless the ledger already knows the key, and waits until it completes.
+impl<T: Send + 'static> CreateOnce<T> {
+    /// Makes the call, unless the ledger has an outcome of the key, and waits until it completes.
     ///
     /// # Errors
     /// See [`dealkit::Call::once`](crate::Call::once).

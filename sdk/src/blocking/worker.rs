@@ -1,4 +1,4 @@
-//! Many calls, on a background thread, as an iterator.
+//! Jobs of many calls on a background thread, whose results are an iterator.
 
 use std::{
     future::poll_fn,
@@ -16,99 +16,99 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::Blocking,
-    bulk::many::{Bulk, InFlight, Inputs, Job, Work},
-    value::opaque,
+    bulk::many::{Bulk, BulkOperation, InFlight, Inputs, JobState},
+    value::opaque_debug,
 };
 
 /// Starts the thread that makes the calls.
 ///
 /// # Panics
-/// If the operating system refuses a thread. Nothing was taken or sent then.
-impl<I, W> IntoIterator for Bulk<I, W, Blocking>
+/// If the operating system denies a thread. No input was taken or sent then.
+impl<I, O> IntoIterator for Bulk<I, O, Blocking>
 where
-    I: Iterator<Item: Into<W::Input>>,
-    W: Work,
+    I: Iterator<Item: Into<O::Input>>,
+    O: BulkOperation,
 {
-    type Item = W::Item;
-    type IntoIter = Iter<I, W>;
+    type Item = O::Item;
+    type IntoIter = Iter<I, O>;
 
-    fn into_iter(self) -> Iter<I, W> {
+    fn into_iter(self) -> Iter<I, O> {
         let mode = self.mode.clone();
         let (inputs, in_flight) = self.into_queue();
         let cancel = CancelHandle {
             job: in_flight.job(),
             token: CancellationToken::new(),
         };
-        let (push, pushed) = unbounded_channel();
-        let (tell, news) = channel();
+        let (sender, pushed) = unbounded_channel();
+        let (events_sender, events) = channel();
         let token = cancel.token.clone();
-        let work = move || drop(mode.run(make(in_flight, pushed, tell, token)));
+        let run = move || drop(mode.run(make_calls(in_flight, pushed, events_sender, token)));
         Iter {
             inputs,
-            out: 0,
+            in_flight: 0,
             cancel,
-            push: Some(push),
-            news,
-            thread: Some(thread::spawn(work)),
+            sender: Some(sender),
+            events,
+            thread: Some(thread::spawn(run)),
         }
     }
 }
 
 /// The results of a [`RetrieveMany`](super::RetrieveMany) or [`CreateMany`](super::CreateMany), one for each input.
 ///
-/// A background thread drives the calls in flight, so that results arrive while the caller works on earlier ones; it ends
-/// with the iterator. A [`CancelHandle`] ends it from elsewhere.
-pub struct Iter<I, W: Work> {
+/// A background thread drives the calls in flight, so that results arrive while the caller works on earlier ones; the thread
+/// ends with the iterator. A [`CancelHandle`] cancels the job from another thread.
+pub struct Iter<I, O: BulkOperation> {
     inputs: Inputs<I>,
-    /// How many calls were pushed but not handed over.
-    out: usize,
+    /// The number of inputs that were sent to the thread and whose results were not returned yet.
+    in_flight: usize,
     cancel: CancelHandle,
-    /// `None` only while it is dropped.
-    push: Option<UnboundedSender<W::Input>>,
-    news: Receiver<News<W::Item>>,
+    /// Sends inputs to the thread. `None` only while the iterator is dropped.
+    sender: Option<UnboundedSender<O::Input>>,
+    events: Receiver<Event<O::Item>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread tells about the calls in flight.
-enum News<T> {
+/// An event of the background thread.
+enum Event<T> {
     Item(T),
-    /// The job was given up, and nothing is known of this many calls.
-    GivenUp(usize),
+    /// The job was cancelled, and this many calls have no result.
+    Cancelled(usize),
 }
 
-impl<I, W: Work> Iter<I, W> {
-    /// See [`dealkit::BulkStream::stop`](crate::BulkStream::stop).
+impl<I, O: BulkOperation> Iter<I, O> {
+    /// See [`dealkit::CreateStream::stop`](crate::CreateStream::stop).
     pub fn stop(&mut self) {
         self.inputs.end();
     }
 
-    /// See [`dealkit::BulkStream::cancel`](crate::BulkStream::cancel).
-    pub fn cancel(mut self) -> Vec<W::Item> {
+    /// See [`dealkit::CreateStream::cancel`](crate::CreateStream::cancel).
+    pub fn cancel(mut self) -> Vec<O::Item> {
         self.cancel.cancel();
         let mut items = Vec::new();
-        while self.out > 0 {
+        while self.in_flight > 0 {
             items.extend(self.wait());
         }
         items
     }
 
-    /// A handle that gives the job up from another thread, while this one waits for the next result.
+    /// Returns a handle that cancels the job from another thread, while this thread waits for the next result.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
 
-    /// Waits for the next result; `None` if there will be none.
-    fn wait(&mut self) -> Option<W::Item> {
-        match self.news.recv() {
-            Ok(News::Item(item)) => {
-                self.out -= 1;
+    /// Waits for the next event, and returns its result, if it has one.
+    fn wait(&mut self) -> Option<O::Item> {
+        match self.events.recv() {
+            Ok(Event::Item(item)) => {
+                self.in_flight -= 1;
                 return Some(item);
             }
-            Ok(News::GivenUp(calls)) => self.out -= calls,
+            Ok(Event::Cancelled(calls)) => self.in_flight -= calls,
             // The thread has panicked.
             Err(RecvError) => {
                 self.inputs.end();
-                self.out = 0;
+                self.in_flight = 0;
                 if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
                     resume_unwind(panic);
                 }
@@ -118,21 +118,21 @@ impl<I, W: Work> Iter<I, W> {
     }
 }
 
-impl<I, W> Iterator for Iter<I, W>
+impl<I, O> Iterator for Iter<I, O>
 where
-    I: Iterator<Item: Into<W::Input>>,
-    W: Work,
+    I: Iterator<Item: Into<O::Input>>,
+    O: BulkOperation,
 {
-    type Item = W::Item;
+    type Item = O::Item;
 
-    fn next(&mut self) -> Option<W::Item> {
+    fn next(&mut self) -> Option<O::Item> {
         loop {
-            while let Some(input) = self.inputs.next(self.out) {
-                self.out += 1;
-                // Only a thread that has panicked does not take it.
-                let _ = self.push.as_ref().map(|push| push.send(input.into()));
+            while let Some(input) = self.inputs.next(self.in_flight) {
+                self.in_flight += 1;
+                // Fails only if the thread has panicked, which `wait` reports.
+                let _ = self.sender.as_ref().map(|sender| sender.send(input.into()));
             }
-            if self.out == 0 {
+            if self.in_flight == 0 {
                 return None;
             }
             if let Some(item) = self.wait() {
@@ -142,23 +142,23 @@ where
     }
 }
 
-/// Cancels the calls in flight; what is known of their rows is written to a ledger after this has returned. If none is in flight,
-/// the ledger is closed when this returns.
-impl<I, W: Work> Drop for Iter<I, W> {
+/// Cancels the calls in flight. The outcomes of their rows are written to a ledger after this has returned. If no call is in
+/// flight, the ledger is closed when this returns.
+impl<I, O: BulkOperation> Drop for Iter<I, O> {
     fn drop(&mut self) {
-        self.push = None;
+        self.sender = None;
         self.cancel.cancel();
-        // A thread that has panicked must not make this panic as well.
+        // A panic of the thread must not become a panic here.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-opaque!(Iter<I, W: Work>);
+opaque_debug!(Iter<I, O: BulkOperation>);
 
-/// Gives up the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs in one.
+/// Cancels the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs on one.
 ///
-/// Whoever waits for the next result stops waiting at once. The iterator then hands over what is left, as
-/// [`cancel`](Iter::cancel) returns it, and ends: every row that was taken comes back, with what is known of it.
+/// The thread that waits for the next result stops waiting immediately. The iterator then returns the results that
+/// [`cancel`](Iter::cancel) would return, and ends: every row that was taken is returned, with its known outcome.
 ///
 /// ```no_run
 /// use dealkit::{CreateAgent, blocking::Client};
@@ -175,63 +175,62 @@ opaque!(Iter<I, W: Work>);
 /// ```
 #[derive(Clone, Debug)]
 pub struct CancelHandle {
-    job: Job,
+    job: JobState,
     token: CancellationToken,
 }
 
 impl CancelHandle {
-    /// Gives up the calls in flight, and takes no more inputs. Later calls, and one after the end of the job, change
-    /// nothing.
+    /// Cancels the calls in flight, and takes no more inputs. Does nothing if the job has ended or was cancelled.
     pub fn cancel(&self) {
         self.job.stop();
         self.token.cancel();
     }
 }
 
-/// Makes the calls that are pushed. Once the job is given up, tells what is known of those in flight, and of whatever is pushed
-/// after that.
-async fn make<W: Work>(
-    mut calls: InFlight<W>,
-    mut pushed: UnboundedReceiver<W::Input>,
-    tell: Sender<News<W::Item>>,
-    given_up: CancellationToken,
+/// Makes the calls whose inputs are pushed. Once the job is cancelled, reports the known results of the calls in flight and of the
+/// inputs that are pushed later.
+async fn make_calls<O: BulkOperation>(
+    mut calls: InFlight<O>,
+    mut pushed: UnboundedReceiver<O::Input>,
+    events: Sender<Event<O::Item>>,
+    cancelled: CancellationToken,
 ) {
-    let making = poll_fn(|context| {
+    let until_cancelled = poll_fn(|context| {
         loop {
-            if given_up.is_cancelled() {
+            if cancelled.is_cancelled() {
                 return Poll::Ready(());
             }
             match pushed.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
-                    Poll::Ready(Some(item)) => drop(tell.send(News::Item(item))),
-                    // If nothing is in flight, wait for the next push.
+                    Poll::Ready(Some(item)) => drop(events.send(Event::Item(item))),
+                    // If no call is in flight, waits for the next input.
                     Poll::Ready(None) | Poll::Pending => return Poll::Pending,
                 },
             }
         }
     });
-    given_up.run_until_cancelled(making).await;
+    cancelled.run_until_cancelled(until_cancelled).await;
     loop {
         loop {
             match pushed.try_recv() {
                 Ok(input) => calls.push(input),
                 Err(TryRecvError::Empty) => break,
-                // The iterator was dropped. If all of its results were taken, only the ledger is left to be closed.
                 Err(TryRecvError::Disconnected) => {
+                    // The iterator was dropped. If all results were returned, the ledger is closed before the thread ends.
                     if calls.is_empty() {
-                        calls.end().await;
+                        calls.close().await;
                     }
                     return;
                 }
             }
         }
-        let all = calls.len();
+        let count = calls.len();
         let known = calls.cancel().await;
-        drop(tell.send(News::GivenUp(all - known.len())));
+        drop(events.send(Event::Cancelled(count - known.len())));
         for item in known {
-            drop(tell.send(News::Item(item)));
+            drop(events.send(Event::Item(item)));
         }
         match pushed.recv().await {
             Some(input) => calls.push(input),

@@ -1,5 +1,4 @@
-//! Many calls, a bounded number at a time: how they are configured, those in flight, and the stream of their results.
-//! What is called for each input, and what is known of it afterwards, is a [`Work`].
+//! Jobs of many calls: their configuration, the inputs that are left, the calls in flight, and the results.
 
 use std::{
     future::{Future, poll_fn},
@@ -25,84 +24,84 @@ use crate::{
         options::CallOptions,
     },
     error::{call::Error, kind::ErrorKind},
-    value::opaque,
+    value::opaque_debug,
 };
 
-/// What is called for each input of a [`Bulk`]: [`Retrieves`](crate::bulk::retrieve::Retrieves) or
-/// [`Creates`](crate::bulk::create::Creates).
-pub trait Work: sealed::Sealed + Unpin + Send + 'static {
-    /// What a call is made from: an identifier, or a row.
+/// The operation that a [`Bulk`] calls for each input: [`CreateOperation`](crate::bulk::CreateOperation) or
+/// [`RetrieveOperation`](crate::bulk::RetrieveOperation).
+pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
+    /// The input of a call: an identifier or a row.
     type Input: Send + 'static;
-    /// What a call returns.
+    /// The value that a call returns.
     type Value;
-    /// What is known of an input in the end: a [`Retrieved`](crate::Retrieved) or a [`Creation`](crate::Creation).
+    /// The result for one input: a [`Retrieved`](crate::Retrieved) or a [`Creation`](crate::Creation).
     type Item: Send + 'static;
     #[doc(hidden)]
     type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
 
-    /// How many inputs are held so that this many calls can be in flight.
+    /// Returns the number of inputs that may be held so that this many calls can be in flight.
     #[doc(hidden)]
-    fn held(&self, concurrency: usize) -> usize {
+    fn capacity(&self, concurrency: usize) -> usize {
         concurrency
     }
 
-    /// Begins with the input of this index. `send` sends the call; it is not called if nothing is to be sent.
+    /// Starts the call for the input with this index. `send` sends the call, and is not called if nothing is to be sent.
     #[doc(hidden)]
-    fn begin<F>(
+    fn start<F>(
         &mut self,
         index: usize,
         input: Self::Input,
         options: &CallOptions,
-        job: &Job,
+        job: &JobState,
         send: impl FnOnce(Call<Self::Value>) -> F + Send + 'static,
     ) -> Self::Running
     where
         F: Future<Output = Result<Self::Value, Error>> + Send + 'static;
 
-    /// Cancels calls, and returns what is known of each, if anything, with its index.
+    /// Cancels calls, and returns the results that are known, each with its index.
     #[doc(hidden)]
-    fn give_up(
+    fn cancel(
         &mut self,
         running: Indexed<Self::Running>,
     ) -> impl Future<Output = Indexed<Self::Item>> + Send;
 
-    /// Releases what the calls needed, such as a ledger. No further call can begin.
+    /// Closes a ledger. No further call can start.
     #[doc(hidden)]
-    fn poll_end(&mut self, _: &mut Context<'_>) -> Poll<()> {
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-/// Only dealkit's own calls can be made in bulk.
+/// Restricts [`BulkOperation`] to this crate.
 pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// What the calls of a job have in common: whether, and for how many inputs, there is room.
+/// The state that the calls of a job share: whether the job has stopped, and the permits for rows in flight.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
-pub struct Job(Arc<JobState>);
+pub struct JobState(Arc<SharedState>);
 
 #[derive(Debug)]
-struct JobState {
+struct SharedState {
     has_stopped: AtomicBool,
-    /// The places of rows with a ledger, of which more are held than are in flight.
+    /// Permits for rows in flight. A job with a ledger holds more rows than that.
     #[cfg_attr(
         not(feature = "ledger"),
         expect(dead_code, reason = "there is no ledger")
     )]
-    places: Semaphore,
-    /// The row because of which no further one is sent, and the status of its response, if it was sent.
-    refused: OnceLock<(usize, Option<StatusCode>)>,
+    permits: Semaphore,
+    /// The index of the row whose service key was rejected, and the status of the response, if the row was sent.
+    rejected: OnceLock<(usize, Option<StatusCode>)>,
 }
 
-impl Job {
+impl JobState {
     pub(crate) fn new(concurrency: NonZeroUsize) -> Self {
-        let places = concurrency.get().min(Semaphore::MAX_PERMITS);
-        Self(Arc::new(JobState {
+        let permits = concurrency.get().min(Semaphore::MAX_PERMITS);
+        Self(Arc::new(SharedState {
             has_stopped: AtomicBool::new(false),
-            places: Semaphore::new(places),
-            refused: OnceLock::new(),
+            permits: Semaphore::new(permits),
+            rejected: OnceLock::new(),
         }))
     }
 
@@ -110,74 +109,75 @@ impl Job {
         self.0.has_stopped.store(true, Ordering::Release);
     }
 
-    /// Whether further inputs would only be refused, so that none is taken.
+    /// Returns whether the job takes no more inputs, because they would fail.
     pub fn has_stopped(&self) -> bool {
         self.0.has_stopped.load(Ordering::Acquire)
     }
 
-    /// Waits until there is a place among the rows in flight, which is free again when this is dropped.
+    /// Waits for the permit of a row in flight.
     #[cfg(feature = "ledger")]
-    pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        self.0.places.acquire().await.ok()
+    pub(crate) async fn acquire_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.permits.acquire().await.ok()
     }
 
-    /// Learns from the error of the row with this index whether the service refuses the key, or there is none.
-    pub(crate) fn learn(&self, index: usize, error: &Error) {
+    /// Records the error of the row with this index, if it means that every later row would fail: the service has rejected the
+    /// service key, or there is no key.
+    pub(crate) fn record_error(&self, index: usize, error: &Error) {
         let has_no_key = error.kind() == ErrorKind::ServiceKey;
         if has_no_key || error.is_authentication() || error.is_permission_denied() {
-            // Later ones change nothing.
-            let _ = self.0.refused.set((index, error.status()));
+            // Only the first such row is reported.
+            let _ = self.0.rejected.set((index, error.status()));
         }
     }
 
-    /// The error of a row that would be sent now, if the service has refused the key. It is the last one that is taken.
-    pub(crate) fn refusal(&self) -> Option<Error> {
-        let refusal = self.0.refused.get().copied().map(Error::stopped);
-        refusal.inspect(|_| self.stop())
+    /// Stops the job if the service has rejected the service key, and returns the error of the row that would be sent next.
+    pub(crate) fn stop_if_rejected(&self) -> Option<Error> {
+        let error = self.0.rejected.get().copied().map(Error::stopped);
+        error.inspect(|_| self.stop())
     }
 }
 
-/// Many calls: a value to configure and then read; [`RetrieveMany`](crate::RetrieveMany) and
+/// A job of many calls: configure it, then read its results. [`RetrieveMany`](crate::RetrieveMany) and
 /// [`CreateMany`](crate::CreateMany) are its two kinds.
 ///
-/// `I` yields the inputs, `W` is what is called for each, and `M` is how: awaited, as a [stream](Self::stream), or by the
+/// `I` yields the inputs, `O` is the operation to call for each, and `M` is the call style: awaited, as a stream, or by the
 /// [blocking client](crate::blocking), as an iterator.
 #[must_use = "nothing is sent until the results are read"]
-pub struct Bulk<I, W, M = Async> {
+pub struct Bulk<I, O, M = Async> {
     inputs: I,
     concurrency: NonZeroUsize,
     is_ordered: bool,
     options: CallOptions,
-    pub(crate) work: W,
+    pub(crate) operation: O,
     pub(crate) mode: M,
 }
 
-impl<I, W, M> Bulk<I, W, M> {
-    pub(crate) fn new(inputs: I, concurrency: usize, work: W, mode: M) -> Self {
-        let many = Self {
+impl<I, O, M> Bulk<I, O, M> {
+    pub(crate) fn new(inputs: I, concurrency: usize, operation: O, mode: M) -> Self {
+        let bulk = Self {
             inputs,
             concurrency: NonZeroUsize::MIN,
             is_ordered: true,
             options: CallOptions::new(),
-            work,
+            operation,
             mode,
         };
-        many.concurrency(concurrency)
+        bulk.concurrency(concurrency)
     }
 
-    pub(crate) fn map<V>(self, other: impl FnOnce(W) -> V) -> Bulk<I, V, M> {
+    pub(crate) fn map_operation<P>(self, map: impl FnOnce(O) -> P) -> Bulk<I, P, M> {
         Bulk {
             inputs: self.inputs,
             concurrency: self.concurrency,
             is_ordered: self.is_ordered,
             options: self.options,
-            work: other(self.work),
+            operation: map(self.operation),
             mode: self.mode,
         }
     }
 
-    /// How many calls are in flight at a time, at least one. Default: 16 for deals, 32 for agents. Results that have
-    /// arrived and wait for their turn count too, which limits memory. With a [ledger](crate::CreateMany::ledger), twice as
+    /// Sets the maximum number of calls in flight, at least one. Default: 16 for deals, 32 for agents. Results that have
+    /// arrived and wait for earlier ones count too, which limits memory. With a [ledger](crate::CreateMany::ledger), twice as
     /// many rows are held, so that rows are looked up and recorded while others are in flight.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
@@ -190,68 +190,66 @@ impl<I, W, M> Bulk<I, W, M> {
         self
     }
 
-    /// Sets options of each call, such as its timeout; others stay as they are.
+    /// Sets options of each call, such as its timeout; options that are not set stay unchanged.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.options = self.options.with(options);
         self
     }
 }
 
-impl<I, W: Work, M> Bulk<I, W, M> {
-    /// The inputs, and the queue to push them to one at a time, for callers that do not have them all as an iterator.
-    pub fn into_parts(self) -> (I, InFlight<W>) {
+impl<I, O: BulkOperation, M> Bulk<I, O, M> {
+    /// Returns the inputs, and the queue to which to push them one at a time, for callers that do not have all of them as an
+    /// iterator.
+    pub fn into_parts(self) -> (I, InFlight<O>) {
         let in_flight = InFlight {
             options: self.options,
             window: Window::new(self.is_ordered),
-            job: Job::new(self.concurrency),
-            work: self.work,
+            job: JobState::new(self.concurrency),
+            operation: self.operation,
         };
         (self.inputs, in_flight)
     }
 
-    /// How many inputs are to be pushed at a time, from when they are pushed until their result is handed over.
+    /// Returns the number of inputs to hold at a time, from when each is pushed until its result is returned.
     #[doc(hidden)]
-    pub fn held(&self) -> usize {
-        self.work.held(self.concurrency.get())
+    pub fn capacity(&self) -> usize {
+        self.operation.capacity(self.concurrency.get())
     }
 
-    /// The inputs, taken only while there is room for them, and the queue to push them to.
-    pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<W>) {
-        let held = self.held();
+    /// Returns the inputs, limited to the capacity, and the queue to which to push them.
+    pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<O>) {
+        let capacity = self.capacity();
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
             left: Some(inputs),
-            held,
+            capacity,
             job: in_flight.job.clone(),
         };
         (inputs, in_flight)
     }
 }
 
-impl<I, W: Work> Bulk<I, W> {
-    /// Starts a stream; the first requests go out when it is first read.
-    pub fn stream(self) -> BulkStream<I, W>
-    where
-        I: Iterator,
-    {
+impl<I, O: BulkOperation> Bulk<I, O> {
+    pub(crate) fn into_results(self) -> Results<I, O> {
         let (inputs, in_flight) = self.into_queue();
-        BulkStream { inputs, in_flight }
+        Results { inputs, in_flight }
     }
 }
 
-opaque!(Bulk<I, W, M>);
+opaque_debug!(Bulk<I, O, M>);
 
+/// The inputs that a job has not taken yet.
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
     left: Option<I>,
-    held: usize,
-    job: Job,
+    capacity: usize,
+    job: JobState,
 }
 
 impl<I: Iterator> Inputs<I> {
-    /// The next input, if there is one and there is room for it beside those that are held.
+    /// Returns the next input, if there is one and fewer inputs than the capacity are held.
     pub(crate) fn next(&mut self, held: usize) -> Option<I::Item> {
-        if held >= self.held {
+        if held >= self.capacity {
             return None;
         }
         if self.job.has_stopped() {
@@ -271,151 +269,130 @@ impl<I> Inputs<I> {
     }
 }
 
-/// The results of a [`Bulk`], one for each input.
-#[must_use = "nothing is sent until the stream is read"]
-pub struct BulkStream<I, W: Work> {
-    inputs: Inputs<I>,
-    in_flight: InFlight<W>,
+/// The results of a job, one for each input: the common part of [`CreateStream`](crate::CreateStream) and
+/// [`RetrieveStream`](crate::RetrieveStream).
+pub(crate) struct Results<I, O: BulkOperation> {
+    pub(crate) inputs: Inputs<I>,
+    in_flight: InFlight<O>,
 }
 
-impl<I, W> BulkStream<I, W>
-where
-    I: Iterator<Item: Into<W::Input>> + Unpin,
-    W: Work,
-{
-    /// The next result, or `None` after the last. The future is cancel safe: dropping it loses no result.
-    pub async fn next(&mut self) -> Option<W::Item> {
-        StreamExt::next(self).await
-    }
-}
-
-impl<I, W: Work> BulkStream<I, W> {
-    /// Takes no more inputs from the iterator. The results of those in flight still arrive.
-    pub fn stop(&mut self) {
-        self.inputs.end();
-    }
-
-    /// Cancels the calls in flight and returns, in order, what is known about the inputs that were taken from the
-    /// iterator but whose results were not returned yet; see [`InFlight::cancel`].
-    ///
-    /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each is recorded and the ledger is closed, without
-    /// blocking the runtime. Await it to its end, or the results are lost.
-    pub async fn cancel(mut self) -> Vec<W::Item> {
+impl<I, O: BulkOperation> Results<I, O> {
+    pub(crate) async fn cancel(mut self) -> Vec<O::Item> {
         let left = self.in_flight.cancel().await;
-        self.in_flight.end().await;
+        self.in_flight.close().await;
         left
     }
 }
 
-impl<I, W> Stream for BulkStream<I, W>
+impl<I, O> Stream for Results<I, O>
 where
-    I: Iterator<Item: Into<W::Input>> + Unpin,
-    W: Work,
+    I: Iterator<Item: Into<O::Input>> + Unpin,
+    O: BulkOperation,
 {
-    type Item = W::Item;
+    type Item = O::Item;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<O::Item>> {
         let this = &mut *self;
         while let Some(input) = this.inputs.next(this.in_flight.len()) {
             this.in_flight.push(input);
         }
         let next = ready!(this.in_flight.poll_next_unpin(context));
         if next.is_none() && this.inputs.left.is_none() {
-            // The next job, or the child of a fork, can then open the ledger.
-            ready!(this.in_flight.work.poll_end(context));
+            // The next job, or a forked child, can then open the ledger.
+            ready!(this.in_flight.operation.poll_close(context));
         }
         Poll::Ready(next)
     }
 }
 
-opaque!(BulkStream<I, W: Work>);
-
-/// The calls in flight, from which a [`BulkStream`] takes its items. For callers that push inputs one at a time instead
-/// of giving an iterator; see [`Bulk::into_parts`].
+/// The calls in flight of a job, for callers that push inputs one at a time instead of giving an iterator; see
+/// [`Bulk::into_parts`].
 ///
-/// It is a stream that ends whenever nothing is in flight, and resumes after the next `push`.
+/// It is a stream that ends whenever no call is in flight, and resumes after the next `push`.
 #[must_use = "nothing is sent until it is read"]
-pub struct InFlight<W: Work> {
+pub struct InFlight<O: BulkOperation> {
     options: CallOptions,
-    window: Window<W::Running>,
-    job: Job,
-    /// Declared after the calls in flight: they tell it how they ended, even when they are dropped.
-    work: W,
+    window: Window<O::Running>,
+    job: JobState,
+    /// Declared after the calls in flight, which record their outcomes in its ledger even when they are dropped.
+    operation: O,
 }
 
-impl<W: Work> InFlight<W> {
-    /// Adds an input to those in flight. Limiting their number is up to the caller.
-    pub fn push(&mut self, input: impl Into<W::Input>) {
+impl<O: BulkOperation> InFlight<O> {
+    /// Starts the call for an input. The caller limits the number of inputs.
+    pub fn push(&mut self, input: impl Into<O::Input>) {
         self.push_with(input, |call| call.send());
     }
 
-    /// Adds an input to those in flight, and uses `send` to send its call: with an extra header, say, or within a span.
-    /// `send` is not called for a row that is not sent.
+    /// Starts the call for an input, and sends it with `send`: with an extra header, for example, or within a span. `send` is
+    /// not called for a row that is not sent.
     pub fn push_with<F>(
         &mut self,
-        input: impl Into<W::Input>,
-        send: impl FnOnce(Call<W::Value>) -> F + Send + 'static,
+        input: impl Into<O::Input>,
+        send: impl FnOnce(Call<O::Value>) -> F + Send + 'static,
     ) where
-        F: Future<Output = Result<W::Value, Error>> + Send + 'static,
+        F: Future<Output = Result<O::Value, Error>> + Send + 'static,
     {
         let index = self.window.pushed;
         let (options, job) = (&self.options, &self.job);
-        let running = self.work.begin(index, input.into(), options, job, send);
+        let running = self
+            .operation
+            .start(index, input.into(), options, job, send);
         self.window.push(running);
     }
 
-    /// The next result, or `None` when nothing is in flight.
-    pub async fn next(&mut self) -> Option<W::Item> {
+    /// Returns the next result, or `None` when no call is in flight.
+    pub async fn next(&mut self) -> Option<O::Item> {
         StreamExt::next(self).await
     }
 
-    /// Cancels the calls in flight and returns, in order, what is known about each input that was pushed and whose
-    /// result was not returned yet.
+    /// Cancels the calls in flight and returns, in order, the known result of each input that was pushed and whose result was
+    /// not returned yet.
     ///
-    /// A deal comes back only if its response had arrived and was waiting for its turn. A row always comes back: if its
-    /// response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
+    /// A deal is returned only if its response had arrived and was waiting for earlier results. A row is always returned: if
+    /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
     /// says how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be
-    /// one, and `Succeeded` if the service confirmed it but the agent was still on its way.
+    /// one, and `Succeeded` if the service confirmed it but the agent was not received completely.
     ///
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     ///
-    /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each is recorded, without blocking the runtime. Await
-    /// it to its end, or the results are lost.
-    pub async fn cancel(&mut self) -> Vec<W::Item> {
-        let (mut items, running) = self.window.empty();
-        items.extend(self.work.give_up(running).await);
+    /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each row is recorded, without blocking the
+    /// runtime. Await it to its end, or the results are lost.
+    pub async fn cancel(&mut self) -> Vec<O::Item> {
+        let (mut items, running) = self.window.drain();
+        items.extend(self.operation.cancel(running).await);
         items.into_values().collect()
     }
 
-    /// Waits until a ledger is closed: for bindings, whose processes may fork. Nothing can be pushed after that.
+    /// Waits until a ledger is closed. Nothing can be pushed after that. For bindings, whose processes may fork.
     #[doc(hidden)]
-    pub async fn end(&mut self) {
-        poll_fn(|context| self.work.poll_end(context)).await;
+    pub async fn close(&mut self) {
+        poll_fn(|context| self.operation.poll_close(context)).await;
     }
 
-    /// How many inputs were pushed whose results were not returned yet.
+    /// Returns the number of inputs that were pushed and whose results were not returned yet.
     pub fn len(&self) -> usize {
         self.window.len()
     }
 
-    /// Whether nothing is in flight.
+    /// Returns whether no call is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Says for how many further inputs there is room: for bindings, which take them elsewhere.
+    /// Returns the shared state of the job, for bindings, which take the inputs themselves.
     #[doc(hidden)]
-    pub fn job(&self) -> Job {
+    pub fn job(&self) -> JobState {
         self.job.clone()
     }
 }
 
-impl<W: Work> Stream for InFlight<W> {
-    type Item = W::Item;
+impl<O: BulkOperation> Stream for InFlight<O> {
+    type Item = O::Item;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<W::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<O::Item>> {
         self.window.poll_next_unpin(context)
     }
 }
 
-opaque!(InFlight<W: Work>);
+opaque_debug!(InFlight<O: BulkOperation>);

@@ -1,11 +1,25 @@
-//! Many calls, a bounded number of them in flight, and what a ledger has of creates: of many, or of one with a key.
+//! The parts from which [`CreateMany`](crate::CreateMany) and [`RetrieveMany`](crate::RetrieveMany) are made, for code that is
+//! generic over the two, and for programs that push inputs one at a time instead of giving an iterator
+//! ([`Bulk::into_parts`]).
 
-pub(crate) mod create;
+pub(crate) mod create_many;
+#[cfg(feature = "ledger")]
+pub(crate) mod create_once;
+#[cfg(feature = "ledger")]
+pub(crate) mod create_with_ledger;
+#[cfg(feature = "ledger")]
+pub(crate) mod job_ledger;
 pub(crate) mod many;
 #[cfg(feature = "ledger")]
-pub(crate) mod once;
-#[cfg(feature = "ledger")]
-pub(crate) mod recorder;
-pub(crate) mod retrieve;
+pub(crate) mod record;
+pub(crate) mod retrieve_many;
 pub(crate) mod row;
 pub(crate) mod window;
+
+#[doc(hidden)]
+pub use many::JobState;
+pub use {
+    create_many::CreateOperation,
+    many::{Bulk, BulkOperation, InFlight},
+    retrieve_many::RetrieveOperation,
+};

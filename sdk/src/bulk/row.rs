@@ -1,10 +1,8 @@
-//! A row of many creates, before and after: the request for an agent, and what became of it.
+//! A row of a job that creates many agents: its request, its progress and its result.
 
-#[cfg(feature = "ledger")]
-use std::sync::{Mutex, PoisonError};
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -16,31 +14,31 @@ use serde::Deserialize;
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
-    contract::wire,
     error::{call::Error, kind::ErrorKind},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
-    value::{AgentId, Json, opaque},
+    value::{AgentId, Json, opaque_debug},
 };
 
-/// One agent of many: its row, and the result.
+/// The result of one row of a [`CreateMany`](crate::CreateMany).
 ///
 /// `Debug` shows no personal data. [`CreateMany`](crate::CreateMany) has an example.
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
-    /// The index of the row among those given, from 0.
+    /// The index of the row in the input, from 0.
     pub index: usize,
-    /// The agent that was created, now or before, or the error why none is known.
+    /// The agent that was created, in this run or an earlier one, or an error.
     pub result: Result<Created<T>, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
-    /// Why the row's outcome could not be written to the ledger, if that failed. A later run then treats the outcome as
-    /// unknown; this run sends no more rows.
+    /// The error, if the row's outcome could not be written to the ledger. A later run then treats the outcome as unknown;
+    /// this run sends no more rows.
     pub ledger_error: Option<LedgerError>,
 }
 
-/// The agent was created: now, or, according to a [ledger](crate::CreateMany::ledger), before.
+/// An agent that was created by this run or, according to a [ledger](crate::CreateMany::ledger), by an earlier one.
 ///
 /// ```
 /// use dealkit::{Created, Creation};
@@ -49,29 +47,30 @@ pub struct Creation<T = Agent> {
 ///     match &creation.result {
 ///         Ok(Created::Now(agent)) => format!("created {}", agent.id),
 ///         Ok(Created::Already { agent_id: Some(id), .. }) => format!("was created in an earlier run: {id}"),
-///         Ok(Created::Already { .. }) => "was created in an earlier run, and nobody has read its id".to_owned(),
+///         Ok(Created::Already { .. }) => "was created in an earlier run, but its id is not known".to_owned(),
 ///         Err(error) => format!("{}: {error}", error.outcome()),
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created<T = Agent> {
-    /// This run created it: the agent, or, for [`raw_responses`](crate::CreateMany::raw_responses), the response.
+    /// This run created the agent. Contains the agent or, with [`raw_responses`](crate::CreateMany::raw_responses), the
+    /// response.
     Now(T),
-    /// An earlier run or another job created it, so nothing was sent.
+    /// An earlier run or another job created the agent, so nothing was sent.
     #[non_exhaustive]
     Already {
         /// The agent's identifier, unless the response could not be read.
         agent_id: Option<AgentId>,
-        /// When the row was sent.
+        /// The time at which the row was sent.
         sent_at: Option<DateTime<Utc>>,
-        /// Whether the request that was sent differs from the row, whose changes were therefore not sent.
+        /// True if the row has changed since it was sent. The changes were not sent.
         request_differs: bool,
     },
 }
 
 impl<T> Created<T> {
-    /// What this run created, if it did.
+    /// Returns the agent, if this run created it.
     pub fn now(self) -> Option<T> {
         match self {
             Created::Now(agent) => Some(agent),
@@ -90,7 +89,7 @@ impl<T> Creation<T> {
         }
     }
 
-    /// What is known about a row that was not sent, or was cancelled.
+    /// The result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
         let operation = Operation {
             method: http::Method::POST,
@@ -99,7 +98,7 @@ impl<T> Creation<T> {
         Self::of(index, Err(error.with_operation(&operation)))
     }
 
-    /// The outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
+    /// Returns the outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
     /// otherwise the [outcome of the error](Error::outcome).
     pub fn outcome(&self) -> Outcome {
         match &self.result {
@@ -108,8 +107,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Whether the [ledger](crate::CreateMany::ledger)'s record of the row is of another request than the row has now, so that a
-    /// change was not sent. False if nothing is recorded.
+    /// Returns whether the row has changed since the request in the [ledger](crate::CreateMany::ledger), so that the change was
+    /// not sent. False if the ledger has no record of the row.
     pub fn request_differs(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(
@@ -123,8 +122,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Whether this is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and nothing
-    /// was sent: `result` is then [`Created::Already`], or an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
+    /// Returns whether this result is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and
+    /// nothing was sent: `result` is then [`Created::Already`], or an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
     pub fn is_from_ledger(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(created, Created::Already { .. }),
@@ -134,7 +133,7 @@ impl<T> Creation<T> {
 }
 
 impl Creation {
-    /// The agent that was created, in this run or an earlier one.
+    /// Returns the identifier of the agent that was created, in this run or an earlier one.
     pub fn agent_id(&self) -> Option<&AgentId> {
         match &self.result {
             Ok(Created::Now(agent)) => Some(&agent.id),
@@ -153,47 +152,103 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
     }
 }
 
-/// How far a row has come.
+#[cfg(feature = "ledger")]
+impl<T> Creation<T> {
+    /// The result of a row that is not sent, because the ledger has this record of it.
+    pub(crate) fn of_record(index: usize, recorded: LedgerRow) -> Self {
+        if recorded.outcome != Outcome::Succeeded {
+            return Self::not_sent(index, Error::recorded(&recorded, None));
+        }
+        let created = Created::Already {
+            agent_id: recorded.agent_id,
+            sent_at: recorded.sent_at,
+            request_differs: recorded.request_differs,
+        };
+        Self {
+            index,
+            result: Ok(created),
+            key: None,
+            ledger_error: None,
+        }
+    }
+}
+
+/// The progress of a row. The row's future reports it, and the cancellation of the job reads it.
+pub(crate) struct RowProgress {
+    /// The progress of the row's call.
+    pub(crate) call: Arc<CallProgress>,
+    state: Mutex<RowState>,
+}
+
 #[derive(Default)]
-pub(crate) struct Course {
-    /// That of its call, if it has one.
-    pub(crate) progress: Arc<CallProgress>,
-    /// Whether something may be sent the next time that its future is polled.
-    pub(crate) may_send: AtomicBool,
-    /// Whether it must no longer be sent.
-    pub(crate) is_given_up: AtomicBool,
-    /// Whether an earlier run may have created the agent.
-    pub(crate) is_unresolved: AtomicBool,
-    /// The note that was made of the row when it was given up.
+struct RowState {
+    has_effects: bool,
+    is_cancelled: bool,
+    may_exist: bool,
+    /// Records the outcome of a row that was cancelled.
     #[cfg(feature = "ledger")]
-    pub(crate) last_note: Mutex<Option<Noting>>,
+    last_record: Option<RecordFuture>,
 }
 
-/// A note in a ledger, which completes once it is durable.
+/// Writes a record to a ledger, and completes once that is durable.
 #[cfg(feature = "ledger")]
-pub(crate) type Noting = BoxFuture<'static, Result<Option<LedgerRow>, LedgerError>>;
+pub(crate) type RecordFuture = BoxFuture<'static, Result<Option<LedgerRow>, LedgerError>>;
 
-#[cfg(feature = "ledger")]
-impl Course {
-    pub(crate) fn set_last_note(&self, note: Noting) {
-        let mut last = self
-            .last_note
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *last = Some(note);
+impl RowProgress {
+    pub(crate) fn new(call: Arc<CallProgress>) -> Self {
+        Self {
+            call,
+            state: Mutex::default(),
+        }
     }
 
-    pub(crate) fn take_last_note(&self) -> Option<Noting> {
-        let mut last = self
-            .last_note
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        last.take()
+    /// Sets whether polling the row's future may have effects: send the request, or run the program's own code. The future of a
+    /// cancelled row must then not be polled.
+    pub(crate) fn set_has_effects(&self, has_effects: bool) {
+        self.state().has_effects = has_effects;
+    }
+
+    pub(crate) fn has_effects(&self) -> bool {
+        self.state().has_effects
+    }
+
+    /// Sets whether a request of an earlier run may have created the agent.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn set_may_exist(&self, may_exist: bool) {
+        self.state().may_exist = may_exist;
+    }
+
+    pub(crate) fn may_exist(&self) -> bool {
+        self.state().may_exist
+    }
+
+    /// Records that the row must not be sent any more.
+    pub(crate) fn cancel(&self) {
+        self.state().is_cancelled = true;
+    }
+
+    #[cfg(feature = "ledger")]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.state().is_cancelled
+    }
+
+    #[cfg(feature = "ledger")]
+    pub(crate) fn set_last_record(&self, record: RecordFuture) {
+        self.state().last_record = Some(record);
+    }
+
+    #[cfg(feature = "ledger")]
+    pub(crate) fn take_last_record(&self) -> Option<RecordFuture> {
+        self.state().last_record.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, RowState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The identifier in the body of a response, whatever else it contains.
-pub(crate) fn id_in(body: &[u8]) -> Option<String> {
+/// Returns the identifier in the body of a response. Other fields may be invalid.
+pub(crate) fn find_id(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
         id: String,
@@ -201,14 +256,14 @@ pub(crate) fn id_in(body: &[u8]) -> Option<String> {
     serde_json::from_slice(body).ok().map(|Created { id }| id)
 }
 
-/// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or the error why there is none.
+/// A row of a [`CreateMany`](crate::CreateMany): the request for an agent, or an error if the request could not be built.
 ///
-/// | made from | |
+/// | from | |
 /// |---|---|
-/// | [`CreateAgent`] | the request is sent as it was built: [`build`](crate::CreateAgent::builder) has checked every rule, `build_unvalidated` none |
-/// | [`Json`] | a body that is sent as it is, for services that accept more than the rules allow |
-/// | a `Result` of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
-/// | `(key, row)` | a row with its key, for a [ledger](crate::CreateMany::ledger) |
+/// | [`CreateAgent`] | the request is sent unchanged: [`build`](crate::CreateAgent::builder) has checked every rule, `build_unvalidated` none |
+/// | [`Json`] | a body that is sent unchanged, for services that accept more than the rules allow |
+/// | a `Result` with one of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
+/// | `(key, row)`, [`KeyedRow`] | a row with its key |
 pub struct CreateRow {
     pub(crate) body: Result<Bytes, Error>,
     pub(crate) key: Option<String>,
@@ -216,9 +271,12 @@ pub struct CreateRow {
 }
 
 impl CreateRow {
-    /// A row made from the text of a JSON value, or from an error: for bindings, which write the JSON themselves.
+    /// The maximum length of a label, in bytes.
+    pub const MAX_LABEL: usize = 256;
+
+    /// Makes a row from a JSON text, or from an error, for bindings, which write the JSON themselves.
     #[doc(hidden)]
-    pub fn written(body: Result<Bytes, Error>) -> Self {
+    pub fn from_text(body: Result<Bytes, Error>) -> Self {
         Self {
             body,
             key: None,
@@ -227,18 +285,13 @@ impl CreateRow {
     }
 
     /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
+    pub fn key(mut self, key: impl Into<String>) -> KeyedRow {
         self.key = Some(key.into());
-        self
+        KeyedRow(self)
     }
-}
 
-impl CreateRow {
-    /// The maximum length of a label, in bytes.
-    pub const MAX_LABEL: usize = 256;
-
-    /// Sets a label that the [ledger](crate::CreateMany::ledger) records with the row, such as an identifier in your own system. It
-    /// is stored as text and shown with the row, so it must not be personal data. A longer label than
+    /// Sets a label that the [ledger](crate::CreateMany::ledger) records with the row, such as an identifier in your own
+    /// system. The label is stored as text and shown with the row, so it must not be personal data. A label longer than
     /// [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
@@ -246,21 +299,47 @@ impl CreateRow {
     }
 }
 
-impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for CreateRow {
+/// A [`CreateRow`] with its key, as a job with a [ledger](crate::CreateMany::ledger) needs it: from a pair `(key, row)`, or
+/// [`CreateRow::key`].
+///
+/// The key identifies the row in the ledger, in this run and the next, and is never sent to the service.
+///
+/// ```
+/// use dealkit::{CreateRow, Json, KeyedRow};
+///
+/// # fn example(body: Json) {
+/// let row = KeyedRow::from(("crm-4711", CreateRow::from(body).label("batch 7")));
+/// # }
+/// ```
+pub struct KeyedRow(CreateRow);
+
+impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for KeyedRow {
     fn from((key, row): (K, R)) -> Self {
         row.into().key(key)
     }
 }
 
+impl From<KeyedRow> for CreateRow {
+    fn from(row: KeyedRow) -> Self {
+        row.0
+    }
+}
+
+impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for CreateRow {
+    fn from(row: (K, R)) -> Self {
+        KeyedRow::from(row).0
+    }
+}
+
 impl From<CreateAgent> for CreateRow {
     fn from(request: CreateAgent) -> Self {
-        Self::written(Ok(request.to_json().into_text().into()))
+        request.to_json().into()
     }
 }
 
 impl From<Json> for CreateRow {
     fn from(body: Json) -> Self {
-        Self::written(Ok(body.into_text().into()))
+        Self::from_text(Ok(body.into_text().into()))
     }
 }
 
@@ -268,9 +347,10 @@ impl<R: Into<CreateRow>, E: Into<Error>> From<Result<R, E>> for CreateRow {
     fn from(row: Result<R, E>) -> Self {
         match row {
             Ok(row) => row.into(),
-            Err(error) => Self::written(Err(error.into())),
+            Err(error) => Self::from_text(Err(error.into())),
         }
     }
 }
 
-opaque!(CreateRow);
+opaque_debug!(CreateRow);
+opaque_debug!(KeyedRow);

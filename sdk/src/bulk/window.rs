@@ -1,4 +1,4 @@
-//! The calls in flight, and the order in which their results are handed over.
+//! The calls in flight, and the order in which their results are returned.
 
 use std::{
     collections::BTreeMap,
@@ -9,24 +9,24 @@ use std::{
 
 use futures_util::{Stream, StreamExt as _, stream::FuturesUnordered};
 
-/// Things of calls, each with the index of its call.
+/// Values that belong to calls, each with the index of its call.
 pub(crate) type Indexed<T> = Vec<(usize, T)>;
 
-/// The calls in flight: a stream of their results, which ends whenever nothing is in flight and resumes after the
-/// next `push`.
+/// The calls in flight: a stream of their results that ends whenever no call is in flight, and resumes after the next
+/// `push`.
 pub(crate) struct Window<F: Future> {
-    /// How many were pushed so far: the index of the next.
+    /// The number of calls pushed so far, which is the index of the next one.
     pub(crate) pushed: usize,
-    in_flight: FuturesUnordered<Numbered<F>>,
-    /// `None` if results are handed over as they arrive.
+    in_flight: FuturesUnordered<IndexedCall<F>>,
+    /// `None` if results are returned as they arrive.
     order: Option<Order<F::Output>>,
 }
 
-/// Keeps results in the order in which the calls were pushed.
+/// Returns results in the order in which their calls were pushed.
 struct Order<T> {
-    /// The index of the next result to be handed over.
+    /// The index of the next result to return.
     next: usize,
-    /// The results that have arrived before their turn.
+    /// The results that arrived before those of earlier calls.
     early: BTreeMap<usize, T>,
 }
 
@@ -45,30 +45,30 @@ impl<F: Future + Unpin> Window<F> {
     pub(crate) fn push(&mut self, call: F) {
         let index = self.pushed;
         self.pushed += 1;
-        self.in_flight.push(Numbered { index, call });
+        self.in_flight.push(IndexedCall { index, call });
     }
 
-    /// Empties the window: returns what has arrived, by index, and what is in flight.
-    pub(crate) fn empty(&mut self) -> (BTreeMap<usize, F::Output>, Indexed<F>) {
+    /// Empties the window: returns the results that have arrived, by index, and the calls in flight.
+    pub(crate) fn drain(&mut self) -> (BTreeMap<usize, F::Output>, Indexed<F>) {
         let arrived = self.order.as_mut().map(|order| {
             order.next = self.pushed;
             std::mem::take(&mut order.early)
         });
         let in_flight = std::mem::take(&mut self.in_flight).into_iter();
-        let in_flight = in_flight.map(|Numbered { index, call }| (index, call));
+        let in_flight = in_flight.map(|IndexedCall { index, call }| (index, call));
         (arrived.unwrap_or_default(), in_flight.collect())
     }
 }
 
 impl<F: Future> Window<F> {
-    /// How many calls were pushed but not yet handed over.
+    /// Returns the number of calls that were pushed and whose results were not returned yet.
     pub(crate) fn len(&self) -> usize {
         let early = self.order.as_ref().map_or(0, |order| order.early.len());
         self.in_flight.len() + early
     }
 }
 
-/// Everything that is pinned in it has a box of its own.
+/// The calls are boxed, so moving the window does not move them.
 impl<F: Future> Unpin for Window<F> {}
 
 impl<F: Future + Unpin> Stream for Window<F> {
@@ -88,18 +88,23 @@ impl<F: Future + Unpin> Stream for Window<F> {
             };
             match &mut this.order {
                 None => return Poll::Ready(Some(output)),
+                // The next result in order needs no entry in the map.
+                Some(order) if order.next == index => {
+                    order.next += 1;
+                    return Poll::Ready(Some(output));
+                }
                 Some(order) => drop(order.early.insert(index, output)),
             }
         }
     }
 }
 
-struct Numbered<F> {
+struct IndexedCall<F> {
     index: usize,
     call: F,
 }
 
-impl<F: Future + Unpin> Future for Numbered<F> {
+impl<F: Future + Unpin> Future for IndexedCall<F> {
     type Output = (usize, F::Output);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

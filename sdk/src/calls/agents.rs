@@ -1,4 +1,4 @@
-//! Agents: the call that creates one.
+//! The calls on agents.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     model::{Agent, CreateAgent},
+    specification::wire,
     transport::operation::Operation,
-    value::{Json, opaque},
+    value::{Json, opaque_debug},
 };
 
 /// Calls on agents; see [`Client::agents`](crate::Client::agents).
@@ -24,7 +24,7 @@ pub struct Agents<M = Async> {
 }
 
 impl<M> Agents<M> {
-    pub(crate) fn awaited(&self) -> Agents {
+    pub(crate) fn to_async(&self) -> Agents {
         Agents {
             service: Arc::clone(&self.service),
             mode: Async,
@@ -61,23 +61,22 @@ impl<M: Clone> Agents<M> {
     /// Creates an agent from a body that is sent unchanged and unchecked. For requests that [`CreateAgent`] cannot
     /// express, and services that accept more than the rules allow.
     pub fn create_json(&self, body: Json) -> Call<Agent, M> {
-        self.create_written(body.into_text().into())
+        self.create_from_text(body.into_text().into())
     }
 
-    /// Like [`create_json`](Self::create_json), but takes the text of a JSON value: for bindings, which write it
-    /// themselves.
+    /// Creates an agent from a JSON text, for bindings, which write it themselves.
     #[doc(hidden)]
-    pub fn create_written(&self, body: Bytes) -> Call<Agent, M> {
+    pub fn create_from_text(&self, body: Bytes) -> Call<Agent, M> {
         let operation = Operation {
             method: Method::POST,
             template: wire::AGENTS_PATH.into(),
         };
-        let path = Ok(wire::AGENTS_PATH.to_owned());
-        let read = read_model(Agent::from_json_while, Agent::unreadable);
+        let path = Ok(wire::AGENTS_PATH);
+        let read = read_model(Agent::from_json_cancellable, Agent::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read)
             .with_body(body)
             .in_mode(self.mode.clone())
     }
 }
 
-opaque!(Agents<M>);
+opaque_debug!(Agents<M>);

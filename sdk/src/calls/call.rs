@@ -1,50 +1,53 @@
 //! A call: a value that describes a request and can be adjusted, inspected and awaited.
 
-use std::{fmt, future::IntoFuture, sync::Arc, time::Duration};
+use std::{fmt, future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde::Serialize;
+use tokio::time::Instant;
 use tracing::Instrument;
 use url::Url;
 
 use crate::{
     calls::{
-        operations::CallFuture,
+        claim::Claim,
         options::CallOptions,
         response::{RawResponse, Response, not_decoded},
-        service::{Guard, Service},
+        service::Service,
         trace::{self, CallTrace},
     },
     error::call::Error,
     json::{
-        decode::GoOn,
+        decode::ShouldContinue,
         decode_error::DecodeError,
         unreadable::{Unreadable, UnreadableField},
     },
     transport::{
-        call_progress::CallProgress,
-        headers::{add_trace, extra_header},
+        call_progress::{CallInfo, CallProgress},
+        headers::{add_trace, parse_extra_header},
         operation::Operation,
         response::HttpResponse,
         retry::attempts::RetryPolicy,
         send::HttpRequest,
-        trace::Record,
     },
     value::{
         Json,
-        words::{Setting, words},
+        message::{Message, Setting},
     },
 };
 
-/// Calls that are awaited; those of the [blocking client](crate::blocking) are not.
+/// The mode of calls that are awaited, unlike those of the [blocking client](crate::blocking).
 #[derive(Clone, Copy, Debug)]
 pub struct Async;
 
+/// The future of a call.
+pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
 /// A call that has not been made yet.
 ///
-/// To make it, await it or `send()` it. Before that, you can give it options, have it keep the whole response, or turn
-/// it into the exact HTTP request without sending anything.
+/// To make the call, await it or `send()` it. Before that, you can set options, ask for the whole response, or turn the call
+/// into the exact HTTP request without sending anything.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -57,15 +60,15 @@ pub struct Async;
 /// ```
 ///
 /// Dropping the future of a call cancels it, and closes its connection unless that is shared (HTTP/2). A create that is
-/// cancelled after its request has left may have created the agent. Web frameworks drop a handler when its caller hangs up, so
-/// let a create there finish in a task of its own
+/// cancelled after its request was sent may have created the agent. Web frameworks drop a handler when its caller closes the
+/// connection, so complete a create there in a task of its own
 #[cfg_attr(
     feature = "ledger",
-    doc = "(`tokio::spawn(call.send())`), or give it a key and [detach](crate::Once::detached) it."
+    doc = "(`tokio::spawn(call.send())`), or give it an idempotency key and [detach](crate::CreateOnce::detached) it."
 )]
 #[cfg_attr(not(feature = "ledger"), doc = "(`tokio::spawn(call.send())`).")]
 ///
-/// `M` is how it is made: awaited, or by the [blocking client](crate::blocking::Client).
+/// `M` is the call style: awaited, or made by the [blocking client](crate::blocking::Client).
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Call<T, M = Async> {
     request: PendingRequest,
@@ -76,32 +79,34 @@ pub struct Call<T, M = Async> {
 /// A call that returns the whole response; see [`Call::with_response`].
 pub type CallWithResponse<T, M = Async> = Call<Response<T>, M>;
 
-/// Everything about a call but how it is made and how its response is read.
+/// The parts of a call that do not depend on the type of its result.
 struct PendingRequest {
     service: Arc<Service>,
     operation: Operation,
-    /// Errors in the call's parts are returned when it is sent: only `build()` fails on its own.
+    /// An error in the call's parts is returned when the call is sent.
     parts: Result<RequestParts, Error>,
     options: CallOptions,
     progress: Arc<CallProgress>,
-    guard: Option<Arc<dyn Guard>>,
+    /// The claim of the row in a ledger.
+    claim: Option<Arc<Claim>>,
 }
 
+/// Reads the result of a call from its response.
 type Read<T> =
-    Box<dyn FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
+    Box<dyn FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
 
-/// Makes the reader of a response as a model from the model's own reader, which asks whether there is time to go on, and from
-/// what lists the fields that could not be read.
+/// Returns the function that reads a model from a response, given the model's functions that decode it and that list its unreadable
+/// fields. Decoding stops when the call's time is over.
 pub(crate) fn read_model<T>(
-    from_json: fn(Bytes, Unreadable, Option<GoOn<'_>>) -> Result<T, DecodeError>,
+    from_json: fn(Bytes, Unreadable, Option<ShouldContinue<'_>>) -> Result<T, DecodeError>,
     unreadable_fields: fn(&T) -> Vec<UnreadableField>,
-) -> impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error> {
-    move |response, record, unreadable| {
+) -> impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error> {
+    move |response, call, unreadable| {
         let body = response.body.clone();
         let model = from_json(body, unreadable, Some(&response.is_in_time()))
             .map_err(|error| not_decoded(response, error))?;
         if unreadable == Unreadable::Skip {
-            trace::skipped(record.operation, &unreadable_fields(&model));
+            trace::report_skipped(call.operation, &unreadable_fields(&model));
         }
         Ok(model)
     }
@@ -109,7 +114,7 @@ pub(crate) fn read_model<T>(
 
 struct RequestParts {
     url: Url,
-    /// The headers that propagate the caller's trace, instead of those that the client would send.
+    /// The headers that propagate the caller's trace, in place of the client's.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
 }
@@ -118,15 +123,15 @@ impl<T> Call<T> {
     pub(crate) fn new(
         service: Arc<Service>,
         operation: Operation,
-        path: Result<String, Error>,
-        read: impl FnOnce(HttpResponse, &Record<'_>, Unreadable) -> Result<T, Error>
+        path: Result<impl AsRef<str>, Error>,
+        read: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
         + Send
         + Sync
         + 'static,
     ) -> Self {
         let parts = path.and_then(|path| {
             Ok(RequestParts {
-                url: service.url(&path)?,
+                url: service.url(path.as_ref())?,
                 trace: None,
                 body: None,
             })
@@ -138,7 +143,7 @@ impl<T> Call<T> {
                 parts,
                 options: CallOptions::default(),
                 progress: Arc::default(),
-                guard: None,
+                claim: None,
             },
             read: Box::new(read),
             mode: Async,
@@ -162,7 +167,7 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// The same call, to be awaited, and how it was to be made.
+    /// Splits the call into the awaited call and its mode.
     #[cfg(feature = "blocking")]
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
@@ -178,7 +183,7 @@ impl<T, M> Call<T, M> {
         &self.request.service
     }
 
-    /// How far the call has come, for a caller that may give it up.
+    /// Returns the progress of the call, for a caller that may cancel it.
     pub(crate) fn progress(&self) -> Arc<CallProgress> {
         Arc::clone(&self.request.progress)
     }
@@ -200,25 +205,25 @@ impl<T, M> Call<T, M> {
         serde_json::from_slice(body).ok()
     }
 
-    /// Has this decide for each attempt whether it may be made.
+    /// Makes each attempt only while this claim is open.
     #[cfg(feature = "ledger")]
-    pub(crate) fn guarded_by(mut self, guard: Arc<dyn Guard>) -> Self {
-        self.request.guard = Some(guard);
+    pub(crate) fn with_claim(mut self, claim: Arc<Claim>) -> Self {
+        self.request.claim = Some(claim);
         self
     }
 
-    /// Sets these options; others stay as they are.
+    /// Sets options of the call; options that are not set stay unchanged.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.request.options = self.request.options.with(options);
         self
     }
 
-    /// The maximum duration of the call, including all attempts, overriding the client's.
+    /// Sets the maximum duration of the call, including all attempts, in place of the client's.
     pub fn timeout(self, total: Duration) -> Self {
         self.options(CallOptions::new().timeout(total))
     }
 
-    /// What is retried, overriding the client's policy.
+    /// Sets the retry policy of the call, in place of the client's.
     pub fn retry(self, policy: RetryPolicy) -> Self {
         self.options(CallOptions::new().retry(policy))
     }
@@ -228,7 +233,7 @@ impl<T, M> Call<T, M> {
         self.options(CallOptions::new().header(name, value))
     }
 
-    /// What to do about an unreadable optional field of the response, overriding the client's choice.
+    /// Sets the handling of optional fields of the response that cannot be read, in place of the client's.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -244,9 +249,9 @@ impl<T, M> Call<T, M> {
         self.options(CallOptions::new().unreadable(unreadable))
     }
 
-    /// Sends these headers, such as `traceparent` and `tracestate`, instead of those that
+    /// Sends these headers, such as `traceparent` and `tracestate`, in place of the headers that
     /// [`ClientBuilder::propagate`](crate::ClientBuilder::propagate) would write: for a caller that manages the call's
-    /// span itself. If the call or the client already sets a header with one of these names, none of them is sent.
+    /// span. If the call or the client already sets a header with one of these names, none of these headers is sent.
     pub fn propagate(mut self, headers: HeaderMap) -> Self {
         if let Ok(parts) = &mut self.request.parts {
             parts.trace = Some(headers);
@@ -254,8 +259,8 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// What a span of the call shows: its method, its path with placeholders, and the base URL. For bindings, which make
-    /// the spans themselves.
+    /// Returns the parts of the call that a span shows: its method, its path with placeholders, and the base URL. For bindings,
+    /// which make the spans.
     #[doc(hidden)]
     pub fn describe(&self) -> (&Method, &str, &Url) {
         let PendingRequest {
@@ -264,8 +269,7 @@ impl<T, M> Call<T, M> {
         (&operation.method, &operation.template, &service.base_url)
     }
 
-    /// Makes the call return the whole response: status, headers, attempts and raw body, in addition to
-    /// the value.
+    /// Returns the whole response: the value, with the status, headers, number of attempts and raw body.
     pub fn with_response(self) -> CallWithResponse<T, M>
     where
         T: 'static,
@@ -273,10 +277,10 @@ impl<T, M> Call<T, M> {
         let read = self.read;
         Call {
             request: self.request,
-            read: Box::new(|response, record, unreadable| {
-                let value = read(response.clone(), record, unreadable)?;
+            read: Box::new(|response, call, unreadable| {
+                let value = read(response.clone(), call, unreadable)?;
                 Ok(Response {
-                    operation: Some(record.operation.clone()),
+                    operation: Some(call.operation.clone()),
                     response,
                     unreadable,
                     context: None,
@@ -287,21 +291,21 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Makes the call return the raw response, whose body you read yourself with [`RawResponse::json`].
+    /// Returns the raw response, whose body you read yourself with [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
-            read: Box::new(read_nothing),
+            read: Box::new(read_raw),
             mode: self.mode,
         }
     }
 
-    /// The exact request that would be sent, service key included (marked sensitive, so that `Debug`
-    /// does not show it). It is the last key that the file or the provider had.
+    /// Returns the exact request that would be sent, with the service key (marked sensitive, so that `Debug`
+    /// does not show it): the last key from the file or the provider.
     ///
     /// # Errors
-    /// Whatever sending the call would find wrong before a byte leaves. Also if no call has asked the provider for a
-    /// key yet, or the service rejected the last one.
+    /// The errors that sending the call would return before a byte is sent. Also if no call has asked the provider for a
+    /// key yet, or the service rejected the last key.
     ///
     /// ```
     /// use dealkit::Client;
@@ -319,11 +323,11 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let key = service.keys.last().ok_or_else(|| {
-            Error::config(words!(
-                "the provider of {} is asked only when a call is made",
-                Setting::ServiceKey
-            ))
+        let key = service.keys.cached().ok_or_else(|| {
+            Error::config(
+                Message::from("the provider of the service key is called only when a call is made")
+                    .see(Setting::ServiceKey),
+            )
         })?;
         let request = prepare(&service, &operation, parts, &options)?.to_http(&key);
         request.map_err(|error| Error::from(error).with_operation(&operation))
@@ -343,11 +347,11 @@ fn prepare(
         service.propagate.as_ref()?(&mut trace);
         Some(trace)
     });
-    // Most calls send the same headers, and share them.
+    // Most calls send the client's headers unchanged, and share them.
     let mut headers = Arc::clone(&service.headers);
     for (name, value) in &options.headers {
-        let (name, value) =
-            extra_header(name, value).map_err(|why| in_operation(Error::config(why)))?;
+        let (name, value) = parse_extra_header(name, value)
+            .map_err(|message| in_operation(Error::config(message)))?;
         Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {
@@ -366,49 +370,57 @@ impl<T> Call<T> {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn send(self) -> Result<T, Error> {
-        let PendingRequest {
-            service,
-            operation,
-            parts,
-            options,
-            progress,
-            guard,
-        } = self.request;
-        let record = Record {
-            operation: &operation,
-            base: &service.base_url,
-            progress: &progress,
-            traffic: &service.traffic,
-        };
-        let mut trace = CallTrace::begin(record);
-        let span = trace.span.clone();
-        let outcome = async {
-            let request = prepare(&service, &operation, parts, &options)?;
-            let response = service.exchange(record, &request, &options, guard).await?;
-            trace.responded(&response);
-            let unreadable = options.unreadable.unwrap_or(service.unreadable);
-            (self.read)(response, &record, unreadable)
+    // Not an `async fn`, whose future would contain the call twice: as its argument and as a variable.
+    pub fn send(self) -> impl Future<Output = Result<T, Error>> {
+        let Self { request, read, .. } = self;
+        async move {
+            let PendingRequest {
+                service,
+                operation,
+                parts,
+                options,
+                progress,
+                claim,
+            } = request;
+            let now = Instant::now();
+            progress.begin(now);
+            let call = CallInfo {
+                operation: &operation,
+                base_url: &service.base_url,
+                progress: &progress,
+                limits: &service.limits,
+            };
+            let mut trace = CallTrace::begin(call, now);
+            let span = trace.span.clone();
+            let outcome = async {
+                let request = prepare(&service, &operation, parts, &options)?;
+                let claim = claim.as_ref();
+                let response = service.exchange(call, &request, &options, claim).await?;
+                trace.record_response(&response);
+                let unreadable = options.unreadable.unwrap_or(service.unreadable);
+                read(response, &call, unreadable)
+            }
+            .instrument(span)
+            .await
+            .map_err(|error: Error| error.with_operation(&operation));
+            trace.finish(outcome.as_ref().map(drop));
+            outcome
         }
-        .instrument(span)
-        .await
-        .map_err(|error: Error| error.with_operation(&operation));
-        trace.finished(outcome.as_ref().map(drop));
-        outcome
     }
 }
 
-pub(crate) fn read_nothing(
+/// Returns the response without reading its body.
+pub(crate) fn read_raw(
     response: HttpResponse,
-    record: &Record<'_>,
+    call: &CallInfo<'_>,
     unreadable: Unreadable,
 ) -> Result<RawResponse, Error> {
-    let operation = record.operation.clone();
-    Ok(RawResponse::of(response, operation, unreadable))
+    let operation = call.operation.clone();
+    Ok(RawResponse::from_response(response, operation, unreadable))
 }
 
 impl<M> Call<RawResponse, M> {
-    /// Sends `body` as JSON.
+    /// Sets the body, which is sent as JSON.
     pub fn json(mut self, body: &(impl Serialize + ?Sized)) -> Self {
         match Json::from_serialize(body) {
             Ok(body) => self.with_body(body.into_text().into()),

@@ -1,4 +1,4 @@
-//! Deals: the calls that read them.
+//! The calls on deals.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::{
         call::{Async, Call, read_model},
         service::Service,
     },
-    contract::wire,
     error::call::Error,
     model::Deal,
-    transport::{operation::Operation, path::segment},
-    value::opaque,
+    specification::wire,
+    transport::{operation::Operation, path::escape_segment},
+    value::opaque_debug,
 };
 
 /// Calls on deals; see [`Client::deals`](crate::Client::deals).
@@ -24,7 +24,7 @@ pub struct Deals<M = Async> {
 }
 
 impl<M> Deals<M> {
-    pub(crate) fn awaited(&self) -> Deals {
+    pub(crate) fn to_async(&self) -> Deals {
         Deals {
             service: Arc::clone(&self.service),
             mode: Async,
@@ -35,8 +35,8 @@ impl<M> Deals<M> {
 impl<M: Clone> Deals<M> {
     /// Retrieves a deal by its identifier (specification, "Retrieve a deal").
     ///
-    /// Every string is an identifier except the empty one, `.` and `..`, which no HTTP client can send, and one that
-    /// makes the URL longer than 65,534 characters; the call then fails with `invalid_id`.
+    /// Every string is an identifier except the empty string, `.` and `..`, which no HTTP client can send, and a string that
+    /// makes the URL longer than 65,534 characters. For these, the call fails with `invalid_id`.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -49,11 +49,11 @@ impl<M: Clone> Deals<M> {
             method: Method::GET,
             template: wire::DEAL_PATH.into(),
         };
-        let id = segment(id.as_ref()).map_err(Error::from);
+        let id = escape_segment(id.as_ref()).map_err(Error::from);
         let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
-        let read = read_model(Deal::from_json_while, Deal::unreadable);
+        let read = read_model(Deal::from_json_cancellable, Deal::unreadable);
         Call::new(Arc::clone(&self.service), operation, path, read).in_mode(self.mode.clone())
     }
 }
 
-opaque!(Deals<M>);
+opaque_debug!(Deals<M>);

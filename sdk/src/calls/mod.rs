@@ -1,7 +1,12 @@
-//! One call as a value: what it asks for, how it is sent, and how its response is read.
+//! Calls of the API: their description, their options, how they are sent, and how their responses are read.
 
 pub(crate) mod agents;
 pub(crate) mod call;
+#[cfg(feature = "ledger")]
+pub(crate) mod claim;
+#[cfg(not(feature = "ledger"))]
+#[path = "no_claim.rs"]
+pub(crate) mod claim;
 pub(crate) mod deals;
 pub(crate) mod operations;
 pub(crate) mod options;

@@ -1,21 +1,16 @@
-//! The operations as a trait: what a program calls, whoever answers.
-
-use std::pin::Pin;
+//! The API's operations as a trait, so that tests can replace the client.
 
 use crate::{
-    error::call::Error,
+    calls::call::CallFuture,
     model::{Agent, CreateAgent, Deal},
 };
 
-/// The future of a call.
-pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
-
 /// The API's operations, as a [`Client`](crate::Client) calls them with its own options.
 ///
-/// To test a program that takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, without a service, use
+/// To test without a service a program that takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, use
 #[cfg_attr(feature = "test-util", doc = "a [`Stub`](crate::test_util::Stub),")]
 #[cfg_attr(not(feature = "test-util"), doc = "a `Stub` (feature `test-util`),")]
-/// or an implementation of your own.
+/// or your own implementation.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -38,10 +33,10 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// `retrieve_many` and `create_many` are not among them: a stub would have to imitate their order, concurrency,
-/// stopping and ledger. Test such a program with a real `Client` and the sandbox.
+/// The trait has no `retrieve_many` and `create_many`: a stub would have to imitate their order, concurrency,
+/// stopping and ledger. Test a program that calls them with a real `Client` and the sandbox.
 ///
-/// Operations added later get a default body, so that implementations keep compiling.
+/// Methods that are added later get a default body, so that implementations keep compiling.
 pub trait Operations: Send + Sync {
     /// Creates an agent; see [`Agents::create`](crate::Agents::create).
     fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent>;

@@ -1,10 +1,10 @@
-//! The options of one call, stated once for single calls and for many.
+//! The options of a call, for single calls and for jobs of many calls.
 
 use std::{fmt, time::Duration};
 
 use crate::{json::unreadable::Unreadable, transport::retry::attempts::RetryPolicy};
 
-/// Options of a call, which override the client's own, for programs that give several calls the same ones.
+/// Options of a call, in place of the client's, for programs that set the same options for several calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,58 +28,59 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// No options: everything is as on the client.
+    /// Makes a value without options: the client's options apply.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The maximum duration of the call, including all attempts.
+    /// Sets the maximum duration of the call, including all attempts.
     pub fn timeout(mut self, total: Duration) -> Self {
         self.timeout = Some(total);
         self
     }
 
-    /// What is retried.
+    /// Sets the retry policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
         self
     }
 
-    /// How many times a request is retried after the first attempt, under a policy that is otherwise the client's, or that
-    /// of [`retry`](Self::retry).
+    /// Sets the number of retries after the first attempt. Otherwise, the client's policy or the one from
+    /// [`retry`](Self::retry) applies.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = Some(retries);
         self
     }
 
-    /// What is retried, if this is the client's policy.
-    pub(crate) fn policy(&self, of_client: RetryPolicy) -> RetryPolicy {
-        let policy = self.retry.unwrap_or(of_client);
+    /// Returns the retry policy, given that of the client.
+    pub(crate) fn policy(&self, client_policy: RetryPolicy) -> RetryPolicy {
+        let policy = self.retry.unwrap_or(client_policy);
         match self.max_retries {
             Some(retries) => policy.max_retries(retries),
             None => policy,
         }
     }
 
-    /// Adds a header, replacing the client's own one with that name. The service key and the headers that frame the
-    /// message cannot be set: the call then fails. dealkit decodes no content coding: with an `Accept-Encoding`, you do.
+    /// Adds a header, replacing the client's header with that name. The service key and the headers that frame the
+    /// message cannot be set: the call then fails. dealkit decodes no Content-Encoding: if you set `Accept-Encoding`, decode
+    /// the body yourself.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// What to do about an unreadable optional field of the response.
+    /// Sets the handling of optional fields of the response that cannot be read.
     pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
         self.unreadable = Some(unreadable);
         self
     }
 
-    /// These options, with those that are set in `later` instead, and its headers as well.
+    /// Returns these options, replaced by the options that are set in `later`. The headers of both are sent.
     pub(crate) fn with(mut self, later: Self) -> Self {
         self.timeout = later.timeout.or(self.timeout);
         self.retry = later.retry.or(self.retry);
-        // A policy that is set later has its own number.
+        // A later policy replaces the number of retries too.
         let earlier = self.max_retries.filter(|_| later.retry.is_none());
         self.max_retries = later.max_retries.or(earlier);
         self.headers.extend(later.headers);

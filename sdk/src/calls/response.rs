@@ -1,4 +1,4 @@
-//! A whole response: the value of a call, and how it was received.
+//! A whole response: the value of a call, with the status, headers and body.
 
 use std::{fmt, sync::Arc};
 
@@ -32,52 +32,53 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Response<T> {
-    /// `None` if it was made by hand.
+    /// `None` in a response that a test makes.
     pub(crate) operation: Option<Operation>,
     pub(crate) response: HttpResponse,
     pub(crate) unreadable: Unreadable,
+    /// The function that runs code within the span of the call.
     pub(crate) context: Option<Context>,
     pub(crate) value: T,
 }
 
-/// Does something where a call is traced.
+/// Calls a function within the span of a call.
 type Context = Arc<dyn Fn(&dyn Fn()) + Send + Sync>;
 
 /// A successful response whose body you read yourself; the result of [`Client::request`](crate::Client::request).
 pub type RawResponse = Response<Bytes>;
 
 impl<T> Response<T> {
-    /// The status, which is a 2xx.
+    /// Returns the status, which is a 2xx.
     pub fn status(&self) -> StatusCode {
         self.response.status
     }
 
-    /// The HTTP version that the service and the client agreed on.
+    /// Returns the HTTP version that the service and the client agreed on.
     pub fn version(&self) -> Version {
         self.response.version
     }
 
-    /// The headers.
+    /// Returns the headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.response.headers
     }
 
-    /// The request's id in the service's logs, if the service sent one.
+    /// Returns the request's id in the service's logs, if the service sent one.
     pub fn request_id(&self) -> Option<&str> {
         self.response.request_id()
     }
 
-    /// How often the request was sent, at least once.
+    /// Returns the number of times that the request was sent, at least once.
     pub fn attempts(&self) -> u32 {
         self.response.attempts
     }
 
-    /// The raw body.
+    /// Returns the raw body.
     pub fn body(&self) -> &Bytes {
         &self.response.body
     }
 
-    /// The decoded value.
+    /// Returns the decoded value.
     pub fn value(&self) -> &T {
         &self.value
     }
@@ -89,34 +90,39 @@ impl<T> Response<T> {
 }
 
 impl RawResponse {
-    /// Says whether there is time left to decode the body, from now on: for bindings, which decode it themselves.
+    /// Returns a function that checks whether there is time left to decode the body, for bindings, which decode it themselves.
     #[doc(hidden)]
     pub fn is_in_time(&self) -> impl Fn() -> bool + use<> {
         self.response.is_in_time()
     }
 
-    /// What becomes of an optional field that cannot be read: for bindings.
+    /// Returns the handling of optional fields that cannot be read, for bindings.
     #[doc(hidden)]
     pub fn unreadable(&self) -> Unreadable {
         self.unreadable
     }
 
-    /// Has the fields that are skipped reported in this way: for bindings, which decode the body once the call has ended.
+    /// Sets the function that runs code within the span of the call, for bindings, which decode the body after the call has
+    /// ended.
     #[doc(hidden)]
     pub fn in_context(mut self, context: impl Fn(&dyn Fn()) + Send + Sync + 'static) -> Self {
         self.context = Some(Arc::new(context));
         self
     }
 
-    /// Reports the fields that were skipped: for bindings.
+    /// Reports the fields that were skipped, for bindings.
     #[doc(hidden)]
-    pub fn tell_skipped(&self, fields: &[UnreadableField]) {
+    pub fn report_skipped(&self, fields: &[UnreadableField]) {
         if let (Some(operation), Some(context)) = (&self.operation, &self.context) {
-            context(&|| trace::skipped(operation, fields));
+            context(&|| trace::report_skipped(operation, fields));
         }
     }
 
-    pub(crate) fn of(response: HttpResponse, operation: Operation, unreadable: Unreadable) -> Self {
+    pub(crate) fn from_response(
+        response: HttpResponse,
+        operation: Operation,
+        unreadable: Unreadable,
+    ) -> Self {
         let value = response.body.clone();
         Self {
             operation: Some(operation),
@@ -130,16 +136,16 @@ impl RawResponse {
     /// Decodes the body as JSON.
     ///
     /// # Errors
-    /// Of kind `Decode`, with the line and column of what could not be decoded; also for a document of more than a
+    /// Of kind `Decode`, with the line and column at which decoding failed; also for a document of more than a
     /// million values.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        decode::with_serde(&self.response.body)
+        decode::decode_with_serde(&self.response.body)
             .map_err(|error| self.clone().into_decode_error(error))
     }
 }
 
 impl<T> Response<T> {
-    /// The error of a body that could not be decoded, with all that is known of the call.
+    /// Returns the error of a body that could not be decoded, with the data of the call.
     pub fn into_decode_error(self, error: DecodeError) -> Error {
         let error = not_decoded(self.response, error);
         match &self.operation {
@@ -149,10 +155,11 @@ impl<T> Response<T> {
     }
 }
 
+/// Returns the error of a response that could not be decoded, which is a timeout if decoding was stopped.
 pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
-    if error.was_stopped() {
+    if error.was_cancelled() {
         let attempts = response.attempts;
-        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Perhaps))
+        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Possibly))
             .with_response(response)
             .after(attempts, false, None)
             .into();

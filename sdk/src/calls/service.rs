@@ -1,42 +1,46 @@
-//! What every call of a client needs, and the only path to the service.
+//! A client's checked configuration, and the exchange of a request and its response with the service.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{Either, select};
 use http::{HeaderMap, StatusCode};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::SemaphorePermit, time::Instant};
 use url::Url;
 
 #[cfg(feature = "ledger")]
 use crate::ledger::OpenLedgerCache;
 use crate::{
-    calls::options::CallOptions,
+    calls::{claim::Claim, options::CallOptions},
     error::{call::Error, cause::Cause},
     json::unreadable::Unreadable,
     rules::validate::{ValidationError, Violation, ViolationCode},
     transport::{
+        call_progress::CallInfo,
         connect::{
             pools::{ATTEMPT_TIMEOUT, Pools},
-            progress::{MayLeave, Progress},
+            progress::{MaySend, Progress},
         },
         error::{Sent, TransportCause, TransportError},
-        key::Keys,
+        key::{Key, Keys},
         outcome::Outcome,
+        rate::admission::{NotAdmitted, SharedLimits},
         response::HttpResponse,
-        retry::attempts::{RetryPolicy, Unsuccessful, is_safe, with_retries},
-        send::{self, Deadline, HttpRequest},
-        trace::Record,
-        traffic::turns::{NotAdmitted, Traffic},
+        retry::attempts::{AttemptError, RetryPolicy, is_read, run_attempts},
+        send::{Attempt, HttpRequest},
     },
-    value::words::{Setting, words},
+    value::message::{Message, Setting},
 };
 
-/// A service, and how to talk to it: a client's checked configuration.
+/// A service, with the checked configuration of the client that calls it.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) limits: Arc<SharedLimits>,
     pub(crate) base_url: Url,
-    /// The headers that every request carries, with an empty key.
+    /// The headers of every request. The value of the service key is empty.
     pub(crate) headers: Arc<HeaderMap>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) total_timeout: Duration,
@@ -44,7 +48,7 @@ pub(crate) struct Service {
     pub(crate) retry: RetryPolicy,
     pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
-    /// Those of single creates.
+    /// The open ledgers of single creates.
     #[cfg(feature = "ledger")]
     pub(crate) ledgers: Arc<OpenLedgerCache>,
 }
@@ -55,26 +59,15 @@ pub(crate) type Propagate = Arc<dyn Fn(&mut HeaderMap) + Send + Sync>;
 /// The longest URL that the HTTP library accepts.
 const LONGEST_URL: usize = 65_534;
 
-/// Decides for each attempt whether its request may leave.
-pub(crate) trait Guard: Send + Sync {
-    /// Completes shortly before the attempt's turn. If it fails, nothing is sent.
-    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>>;
-
-    /// Checks, once it is the attempt's turn and again once it has a connection, that its request may still leave. If not,
-    /// nothing is sent.
-    fn check(&self) -> Result<(), Error>;
-
-    /// Completes when the request may no longer leave.
-    fn expired(&self) -> BoxFuture<'_, ()>;
-}
-
 impl Service {
-    /// The URL of `path`, which begins with a slash and is escaped.
+    /// Returns the URL of `path`, which begins with a slash and is escaped.
     pub(crate) fn url(&self, path: &str) -> Result<Url, ValidationError> {
         let prefix = self.base_url.path().trim_end_matches('/');
-        let path = format!("{prefix}{path}");
         let mut url = self.base_url.clone();
-        url.set_path(&path);
+        match prefix {
+            "" => url.set_path(path),
+            prefix => url.set_path(&format!("{prefix}{path}")),
+        }
         let length = url.as_str().len();
         if length > LONGEST_URL {
             return Err(ValidationError::one(Violation::new(
@@ -89,13 +82,13 @@ impl Service {
         Ok(url)
     }
 
-    /// Sends a request, more than once if necessary, within the call's time.
+    /// Sends a request, with retries, within the time limit of the call.
     pub(crate) async fn exchange(
         &self,
-        record: Record<'_>,
+        call: CallInfo<'_>,
         request: &HttpRequest,
         options: &CallOptions,
-        guard: Option<Arc<dyn Guard>>,
+        claim: Option<&Arc<Claim>>,
     ) -> Result<HttpResponse, Error> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::config(
@@ -105,138 +98,201 @@ impl Service {
         let total = options.timeout.unwrap_or(self.total_timeout);
         more_than_zero(Setting::Timeout, total)?;
         let policy = options.policy(self.retry);
-        if !is_safe(&request.method) {
-            // Letting the runtime poll its sockets detects idle connections that the service has closed,
-            // before a request that could not be retried goes out on one.
+        if !is_read(&request.method) {
+            // The runtime polls its sockets, and so detects idle connections that the service has closed, before a request that
+            // could not be retried is sent over one.
             tokio::task::yield_now().await;
         }
-        // A limit on an attempt helps only if there is another one after a timeout.
-        let is_repeated = policy.retries_timeouts(&request.method);
+        // A time limit of an attempt is useful only if another attempt may follow a timeout.
+        let retries_timeouts = policy.retries_timeouts(&request.method);
         let attempt_timeout = self.pools.settings.attempt_timeout;
-        let attempt_timeout = attempt_timeout.or(is_repeated.then_some(ATTEMPT_TIMEOUT));
-        let Record {
-            progress, traffic, ..
-        } = record;
-        let (connections, keys) = ((&*self.pools, &runtime), &self.keys);
-        let guard = guard.as_ref();
-        let attempt = |left: Duration| async move {
-            let end = traffic.now().saturating_add(left);
-            let left = || end.saturating_sub(traffic.now());
-            let key_error = |why| Unsuccessful::Refused(Error::new(Cause::ServiceKey(why)));
-            // A provider may take long. Calls that wait for it hold no permits, and are not sent together afterwards.
-            keys.current(left(), total).await.map_err(key_error)?;
-            let not_admitted = |why| {
-                Unsuccessful::Refused(match why {
-                    NotAdmitted::TooLate(late) => Error::throttled(late),
-                    NotAdmitted::TimedOut => {
-                        let late = TransportCause::Timeout(total, Sent::Nothing);
-                        TransportError::new(late).into()
-                    }
-                })
-            };
-            let queued = traffic.enter();
-            if let Some(guard) = guard {
-                // A locked ledger may take long, and then answers many calls together.
-                let prepared = queued.prepare(left(), guard.prepare()).await;
-                let prepared = prepared.map_err(not_admitted)?;
-                prepared.map_err(Unsuccessful::Refused)?;
-            }
-            let admitted = queued.admit(left(), self.pools.permits()).await;
-            let (departed, _permit) = admitted.map_err(not_admitted)?;
-            // The key may have expired, or been rejected, during the wait, and so may the lease.
-            let key = keys.current(left(), total).await.map_err(key_error)?;
-            if let Some(guard) = guard {
-                guard.check().map_err(Unsuccessful::Refused)?;
-            }
-            // If the total limit ends the attempt, the error names that limit: nobody has configured "2.9 s".
-            let (time, limit) = match attempt_timeout {
-                Some(attempt_timeout) if attempt_timeout <= left() => {
-                    (attempt_timeout, attempt_timeout)
-                }
-                _ => (left(), total),
-            };
-            let deadline = Deadline::after(time, limit);
-            let attempt = progress.begin_attempt();
-            let may_leave = guard.map(|guard| {
-                let guard = Arc::clone(guard);
-                Arc::new(move || guard.check().is_ok()) as MayLeave
-            });
-            let sent = send::attempt(
-                connections,
-                (request, may_leave),
-                &key,
-                deadline,
-                self.max_response_bytes,
-                &attempt,
-            );
-            let outcome = match guard {
-                None => sent.await,
-                Some(guard) => {
-                    let outcome = until_expired(&**guard, &attempt, sent).await;
-                    let is_unsent = |error: &TransportError| error.outcome() == Outcome::NotSent;
-                    let is_withheld = match &outcome {
-                        None => true,
-                        Some(outcome) => outcome.as_ref().is_err_and(is_unsent),
-                    };
-                    match (outcome, guard.check()) {
-                        (_, Err(why)) if is_withheld => {
-                            progress.attempt_withheld();
-                            return Err(Unsuccessful::Refused(why));
-                        }
-                        (Some(outcome), _) => outcome,
-                        // The lease was renewed at the last moment: another attempt may be made.
-                        (None, _) => Err(TransportError::new(TransportCause::Connect(None, None))),
-                    }
-                }
-            };
-            let pause = traffic.learn(departed, outcome.as_ref());
-            let mut error = match outcome {
-                Ok(response) => return Ok(response),
-                Err(error) => error,
-            };
-            if let Some(pause) = pause {
-                record.pausing(pause, &error);
-            }
-            if error.status() == Some(StatusCode::UNAUTHORIZED) {
-                error.0.has_new_key = match keys.refused(&key) {
-                    Some(is_new) => is_new,
-                    // It is asked before the next call, which this one need not wait for.
-                    None if policy.retries() == 0 => false,
-                    None => match keys.current(left(), total).await {
-                        Ok(new) => new.header != key.header,
-                        Err(why) => return Err(Unsuccessful::Failed(error.not_retried(why))),
-                    },
-                };
-            }
-            Err(Unsuccessful::Failed(error))
+        let exchange = Exchange {
+            service: self,
+            call,
+            request,
+            claim,
+            runtime,
+            policy,
+            total,
+            attempt_timeout: attempt_timeout.or(retries_timeouts.then_some(ATTEMPT_TIMEOUT)),
         };
-        progress.begin();
-        with_retries(policy, record, total, attempt).await.map_err(
-            |unsuccessful| match unsuccessful {
-                Unsuccessful::Failed(error) => error.into(),
-                Unsuccessful::Refused(error) => error,
-            },
-        )
+        let response = run_attempts(policy, call, total, |end| exchange.attempt(end)).await;
+        response.map_err(|error| match error {
+            AttemptError::Failed(error) => error.into(),
+            AttemptError::NotMade(error) => error,
+        })
     }
 }
 
-/// Makes an attempt; `None` if its request may no longer leave and still has no connection.
-async fn until_expired<T>(
-    guard: &dyn Guard,
-    attempt: &Progress,
-    sent: impl Future<Output = T>,
+/// The parts that all attempts of a call share.
+struct Exchange<'a> {
+    service: &'a Service,
+    call: CallInfo<'a>,
+    request: &'a HttpRequest,
+    claim: Option<&'a Arc<Claim>>,
+    runtime: Handle,
+    policy: RetryPolicy,
+    /// The time limit of the call.
+    total: Duration,
+    attempt_timeout: Option<Duration>,
+}
+
+impl Exchange<'_> {
+    /// Makes an attempt of a call that ends at `end`, on the clock of the limits.
+    async fn attempt(&self, end: Duration) -> Result<HttpResponse, AttemptError<Error>> {
+        let limits = self.call.limits;
+        let admitted = self.admit(end).await.map_err(AttemptError::NotMade)?;
+        let outcome = self.send(&admitted.key, end).await;
+        let outcome = outcome.map_err(AttemptError::NotMade)?;
+        let pause = limits.record_outcome(admitted.at, outcome.as_ref());
+        let mut error = match outcome {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        if let Some(pause) = pause {
+            self.call.report_pause(pause, &error);
+        }
+        if error.status() == Some(StatusCode::UNAUTHORIZED) {
+            match self.has_new_key(&admitted.key, end).await {
+                Ok(has_new_key) => error.0.has_new_key = has_new_key,
+                Err(message) => error = error.not_retried(message.text(|name| name)),
+            }
+        }
+        Err(AttemptError::Failed(error))
+    }
+
+    /// Waits until a request may be sent: for the service key, for the claim of a row, and for the admission by rate limit and
+    /// number of connections.
+    async fn admit(&self, end: Duration) -> Result<Admitted<'_>, Error> {
+        let Service { keys, pools, .. } = self.service;
+        let limits = self.call.limits;
+        let left = || end.saturating_sub(limits.now());
+        let key_error = |message| Error::new(Cause::ServiceKey(message));
+        // Before the admission, because a provider may take long: its calls hold no permits meanwhile, and are not sent all at
+        // once afterwards.
+        keys.current(left, self.total).await.map_err(key_error)?;
+        let queued = limits.enqueue();
+        if let Some(claim) = self.claim {
+            // Before the admission, because a locked ledger may take long.
+            let claimed = queued.prepare(end, claim.prepare()).await;
+            claimed.map_err(|reason| self.not_admitted(reason))??;
+        }
+        let admitted = queued.admit(end, pools.permits()).await;
+        let (at, permit) = admitted.map_err(|reason| self.not_admitted(reason))?;
+        // The key may have expired during the wait, or been rejected, and the lease may have ended.
+        let key = keys.current(left, self.total).await.map_err(key_error)?;
+        if let Some(claim) = self.claim {
+            claim.check_lease()?;
+        }
+        Ok(Admitted {
+            at,
+            key,
+            _permit: permit,
+        })
+    }
+
+    fn not_admitted(&self, reason: NotAdmitted) -> Error {
+        match reason {
+            NotAdmitted::TooLate(late) => Error::throttled(late),
+            NotAdmitted::TimedOut => {
+                TransportError::new(TransportCause::Timeout(self.total, Sent::Nothing)).into()
+            }
+        }
+    }
+
+    /// Sends the request once, unless the lease of its claim ends first.
+    async fn send(
+        &self,
+        key: &Key,
+        end: Duration,
+    ) -> Result<Result<HttpResponse, TransportError>, Error> {
+        let left = end.saturating_sub(self.call.limits.now());
+        // If the call's time limit ends the attempt, the error names that limit, which the caller has configured.
+        let (time, limit) = match self.attempt_timeout {
+            Some(attempt_timeout) if attempt_timeout <= left => (attempt_timeout, attempt_timeout),
+            _ => (left, self.total),
+        };
+        let now = Instant::now();
+        let progress = self.call.progress.begin_attempt(now);
+        let may_send = self.claim.map(|claim| {
+            let claim = Arc::clone(claim);
+            Arc::new(move || claim.check_lease().is_ok()) as MaySend
+        });
+        let attempt = Attempt {
+            pools: &self.service.pools,
+            runtime: &self.runtime,
+            request: self.request,
+            may_send,
+            key,
+            limit,
+            max_response_bytes: self.service.max_response_bytes,
+            progress: &progress,
+        };
+        let sent = pin!(attempt.send(now, time));
+        let Some(claim) = self.claim else {
+            return Ok(sent.await);
+        };
+        let outcome = until_lease_ends(claim, &progress, sent).await;
+        let is_unsent = |error: &TransportError| error.outcome() == Outcome::NotSent;
+        let is_withheld = match &outcome {
+            None => true,
+            Some(outcome) => outcome.as_ref().is_err_and(is_unsent),
+        };
+        match (outcome, claim.check_lease()) {
+            (_, Err(why)) if is_withheld => {
+                self.call.progress.attempt_withheld();
+                Err(why)
+            }
+            (Some(outcome), _) => Ok(outcome),
+            // The lease was renewed at the last moment, so another attempt may be made.
+            (None, _) => Ok(Err(TransportError::new(TransportCause::Connect(
+                None, None,
+            )))),
+        }
+    }
+
+    /// Returns whether there is another key than this one, which the service has rejected.
+    async fn has_new_key(&self, key: &Arc<Key>, end: Duration) -> Result<bool, Message> {
+        let keys = &self.service.keys;
+        if let Some(is_new) = keys.record_rejection(key) {
+            return Ok(is_new);
+        }
+        // Without retries, the next call asks for the key.
+        if self.policy.retry_limit() == 0 {
+            return Ok(false);
+        }
+        let left = || end.saturating_sub(self.call.limits.now());
+        let new = keys.current(left, self.total).await?;
+        Ok(new.header != key.header)
+    }
+}
+
+/// The permission to send a request.
+struct Admitted<'a> {
+    /// The time of the admission, on the clock of the limits.
+    at: Duration,
+    key: Arc<Key>,
+    /// Held until the response has arrived.
+    _permit: SemaphorePermit<'a>,
+}
+
+/// Makes an attempt. Returns `None` if the lease ended while the request was waiting for a connection.
+async fn until_lease_ends<T>(
+    claim: &Claim,
+    progress: &Progress,
+    sent: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    match select(pin!(sent), guard.expired()).await {
+    match select(sent, pin!(claim.lease_ended())).await {
         Either::Left((outcome, _)) => Some(outcome),
-        Either::Right(_) if attempt.is_connecting() => None,
+        Either::Right(_) if progress.is_connecting() => None,
         Either::Right(((), sent)) => Some(sent.await),
     }
 }
 
-/// A time limit of zero would refuse every call.
+/// Checks that a time limit is not zero, which would fail every call.
 pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
-        return Err(Error::config(words!("{} must be more than zero", setting)));
+        return Err(Error::invalid_setting(setting, "must be more than zero"));
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! The span of a call and the event with which it ends, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
+//! The span of a call, and the event at its end, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
 //! that begin with `dealkit.`.
 //!
-//! Only what is listed here and in `transport/trace.rs` is ever recorded: no identifiers, headers or bodies.
+//! Spans and events contain only the fields that are listed here and in `transport/call_progress.rs`: no identifiers, headers or
+//! bodies.
 
 use tokio::time::Instant;
 use tracing::{Level, Span, field::Empty};
@@ -12,24 +13,29 @@ use crate::{
         kind::ErrorKind,
     },
     json::unreadable::UnreadableField,
-    transport::{operation::Operation, outcome::Outcome, response::HttpResponse, trace::Record},
+    transport::{
+        call_progress::CallInfo, operation::Operation, outcome::Outcome, response::HttpResponse,
+    },
 };
 
-/// A call that has begun: its span, and what is reported when it ends.
+/// The span of a call in progress, and the data of the event at its end.
 pub(crate) struct CallTrace<'a> {
     pub(crate) span: Span,
-    record: Record<'a>,
+    call: CallInfo<'a>,
     began: Instant,
-    /// The status of the response to the call, if there is one, and its request id, if somebody reads that.
+    /// The status of the response to the call, if there is one, and its request id, if a subscriber reads that.
     response: Option<(u16, Option<String>)>,
     has_ended: bool,
 }
 
 impl<'a> CallTrace<'a> {
-    pub(crate) fn begin(record: Record<'a>) -> Self {
-        let Record {
-            operation, base, ..
-        } = record;
+    /// Starts the span of a call that began at this time.
+    pub(crate) fn begin(call: CallInfo<'a>, began: Instant) -> Self {
+        let CallInfo {
+            operation,
+            base_url,
+            ..
+        } = call;
         let span = tracing::info_span!(
             target: "dealkit",
             "dealkit.call",
@@ -37,9 +43,9 @@ impl<'a> CallTrace<'a> {
             otel.kind = "client",
             http.request.method = operation.method.as_str(),
             url.template = &*operation.template,
-            url.scheme = base.scheme(),
-            server.address = base.host_str(),
-            server.port = base.port_or_known_default().map(i64::from),
+            url.scheme = base_url.scheme(),
+            server.address = base_url.host_str(),
+            server.port = base_url.port_or_known_default().map(i64::from),
             http.response.status_code = Empty,
             http.request.resend_count = Empty,
             error.type = Empty,
@@ -52,33 +58,35 @@ impl<'a> CallTrace<'a> {
         );
         Self {
             span,
-            record,
-            began: Instant::now(),
+            call,
+            began,
             response: None,
             has_ended: false,
         }
     }
 
-    pub(crate) fn responded(&mut self, response: &HttpResponse) {
-        let is_read =
+    pub(crate) fn record_response(&mut self, response: &HttpResponse) {
+        let has_subscriber =
             !self.span.is_disabled() || tracing::event_enabled!(target: "dealkit", Level::INFO);
-        let request_id = is_read.then(|| response.shown_request_id()).flatten();
+        let request_id = has_subscriber
+            .then(|| response.shown_request_id())
+            .flatten();
         self.response = Some((response.status.as_u16(), request_id));
     }
 
-    pub(crate) fn finished(mut self, result: Result<(), &Error>) {
+    pub(crate) fn finish(mut self, result: Result<(), &Error>) {
         self.has_ended = true;
         self.end(Some(result));
     }
 
-    /// Records how the call ended; without a result, it was cancelled.
+    /// Records the end of the call; without a result, the call was cancelled.
     fn end(&mut self, result: Option<Result<(), &Error>>) {
-        let Record {
+        let CallInfo {
             operation,
             progress,
-            traffic,
+            limits,
             ..
-        } = self.record;
+        } = self.call;
         let (status, request_id) = match result {
             Some(Err(error)) => (
                 error.status().map(|status| status.as_u16()),
@@ -102,10 +110,10 @@ impl<'a> CallTrace<'a> {
         let effect = error_type
             .as_ref()
             .and_then(|_| find_effect(operation, outcome));
-        // Asked only if somebody listens.
+        // Called only if there is a subscriber.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
-        let retries_left = || traffic.quota().left(traffic.now());
+        let retries_left = || limits.retry_quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {
             span.record("dealkit.outcome", outcome.as_str());
@@ -117,13 +125,13 @@ impl<'a> CallTrace<'a> {
             }
             if let Some(error_type) = &error_type {
                 span.record("error.type", error_type);
-                // OpenTelemetry's rule for HTTP clients: a 4xx, a 5xx, and whatever else makes the call fail.
+                // OpenTelemetry's rule for HTTP clients: every failed call, including a 4xx or 5xx.
                 span.record("otel.status_code", "ERROR");
                 let description = format!("{error_type}, outcome {outcome}");
                 span.record("otel.status_description", description);
             }
         }
-        // The level of an event is a constant.
+        // The macros of tracing need the level as a constant.
         macro_rules! event {
             ($level:ident) => {
                 tracing::$level!(
@@ -146,7 +154,7 @@ impl<'a> CallTrace<'a> {
                 )
             };
         }
-        // Somebody has to know if the call failed, or if it may have done something and nobody waits for its result.
+        // A cancelled call is worth a warning if it may have changed something, because its caller does not get the result.
         let is_warning = match result {
             Some(result) => result.is_err(),
             None => outcome.may_have_acted() && !operation.method.is_safe(),
@@ -160,7 +168,7 @@ impl<'a> CallTrace<'a> {
 }
 
 impl Drop for CallTrace<'_> {
-    /// A call whose future is dropped has ended, too.
+    /// Records the end of a call whose future is dropped.
     fn drop(&mut self) {
         if !self.has_ended {
             self.end(None);
@@ -168,10 +176,11 @@ impl Drop for CallTrace<'_> {
     }
 }
 
+/// The maximum number of skipped fields that an event names.
 const SKIPPED_SHOWN: usize = 20;
 
-/// Reports the fields of a response that could not be read and were skipped: how many, and where, but not what was there.
-pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {
+/// Reports the number and the locations of fields that could not be read and were skipped, but not their values.
+pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) {
     if fields.is_empty() {
         return;
     }
@@ -195,7 +204,7 @@ pub(crate) fn skipped(operation: &Operation, fields: &[UnreadableField]) {
     );
 }
 
-/// The status, if that is the error, or else the kind of failure.
+/// Returns the status, if that is the error, or else the kind of the error.
 fn error_type(error: &Error) -> String {
     match (error.kind(), error.status()) {
         (ErrorKind::Status, Some(status)) => status.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! The error type, its kinds, and the methods to query it.
+//! The error type and its accessors.
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
@@ -6,33 +6,32 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::{
-    contract::wire,
-    error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summary},
+    error::{cause::Cause, kind::ErrorKind, problem::Problem, summary::summarize},
     json::decode_error::DecodeError,
     ledger::LedgerError,
     rules::validate::{ValidationError, Violation},
+    specification::wire,
     transport::{
-        connect::cause::ForeignError,
+        connect::failure::LibraryError,
         error::{Attempts, FailedRequest, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
-        redact::short,
+        rate::queue::LateAdmission,
+        redact::shorten,
         response::HttpResponse,
-        retry::attempts::is_safe,
-        traffic::queue::TooLate,
     },
-    value::words::{Setting, Words, words},
+    value::message::{Message, Setting, SettingName},
 };
 
-/// How much of an error's body is kept, in bytes.
-const BODY_KEPT: usize = 64 * 1024;
+/// The maximum number of bytes of a response body that an error retains.
+const MAX_BODY: usize = 64 * 1024;
 
 /// The error of a call, or of building a client.
 ///
-/// `Display` is one line with the method, the path template, what happened, whether the agent of a create may exist and, if there
-/// was a response, its status, title, detail and request id. It never shows the service key, an identifier, or any other value that was sent or
-/// received. `source()` returns a cause that the text leaves out, if there is one: the error of a library below, or of a
-/// function of yours.
+/// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status, title,
+/// detail and request id of the response, if there was one. It never shows the service key, an identifier, or any other value
+/// that was sent or received. `source()` returns an error that the message leaves out, if there is one: of a library below, or of
+/// one of your functions.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -50,13 +49,13 @@ const BODY_KEPT: usize = 64 * 1024;
     feature = "test-util",
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
-pub struct Error(Box<ErrorFacts>);
+pub struct Error(Box<Inner>);
 
-struct ErrorFacts {
+struct Inner {
     cause: Cause,
     operation: Option<Operation>,
     attempts: Attempts,
-    /// The head of a response, and as much of its body as is kept.
+    /// The last response, with the beginning of its body.
     response: Option<HttpResponse>,
     problem: Option<Problem>,
     #[cfg(feature = "test-util")]
@@ -65,7 +64,7 @@ struct ErrorFacts {
 
 impl Error {
     pub(crate) fn new(cause: Cause) -> Self {
-        Self(Box::new(ErrorFacts {
+        Self(Box::new(Inner {
             cause,
             operation: None,
             attempts: Attempts::default(),
@@ -76,12 +75,20 @@ impl Error {
         }))
     }
 
-    pub(crate) fn config(text: impl Into<Words>) -> Self {
-        Self::new(Cause::Config(text.into()))
+    pub(crate) fn config(message: impl Into<Message>) -> Self {
+        Self::new(Cause::Config(message.into()))
     }
 
-    /// The call's turn comes when its time is over.
-    pub(crate) fn throttled(late: TooLate) -> Self {
+    /// Creates the error of an invalid setting. The problem continues its name: `must be more than zero`.
+    pub(crate) fn invalid_setting(
+        setting: Setting,
+        problem: impl Into<std::borrow::Cow<'static, str>>,
+    ) -> Self {
+        Self::config(Message::about(setting, problem))
+    }
+
+    /// Creates the error of a call that cannot be admitted before its deadline.
+    pub(crate) fn throttled(late: LateAdmission) -> Self {
         let mut error = Self::new(Cause::Throttled(late));
         error.0.attempts.retry_after = Some(late.wait);
         error
@@ -93,7 +100,8 @@ impl Error {
         error
     }
 
-    /// What the ledger has on a row, and, if a function was asked about it, why that has not answered.
+    /// Creates the error of a row that the ledger has from an earlier run. `unanswered` is the error of the function that was called
+    /// to resolve the row, if it failed.
     #[cfg(feature = "ledger")]
     pub(crate) fn recorded(
         recorded: &crate::ledger::LedgerRow,
@@ -115,13 +123,13 @@ impl Error {
         Self::new(Cause::DuplicateKey(first))
     }
 
-    /// The service has refused the row with this index, with this status, or there was no key for it, and no more rows are
-    /// sent.
+    /// Creates the error of a row that was not sent because of an earlier row: the service rejected that row with this status, or
+    /// there was no key for it.
     pub(crate) fn stopped((index, status): (usize, Option<StatusCode>)) -> Self {
         Self::new(Cause::Stopped { index, status })
     }
 
-    /// Records whether an earlier run may have made the service act.
+    /// Records that the service may have acted in an earlier run.
     pub(crate) fn with_earlier_unknown_outcome(mut self, is_unresolved: bool) -> Self {
         self.0.attempts.earlier_may_have_acted |= is_unresolved;
         self
@@ -145,64 +153,60 @@ impl Error {
         self
     }
 
-    /// The request's id, in a form that may be shown and kept.
+    /// Returns the request's id, masked and shortened.
     pub(crate) fn shown_request_id(&self) -> Option<String> {
         let id = self.request_id()?;
         Some(match self.response() {
-            Some(response) => short(&response.redactor.mask(id)),
-            None => short(id),
+            Some(response) => shorten(&response.redactor.mask(id)),
+            None => shorten(id),
         })
     }
 
-    /// The title of the error response, fit to be shown.
+    /// Returns the title of the error response, masked and shortened.
     #[cfg(feature = "ledger")]
     pub(crate) fn shown_title(&self) -> Option<String> {
         let title = self.problem()?.title.as_deref()?;
         let redactor = &self.response()?.redactor;
-        Some(short(&redactor.mask(title))).filter(|title| !title.is_empty())
+        Some(shorten(&redactor.mask(title))).filter(|title| !title.is_empty())
     }
 
-    /// The different codes of the violations in the error response, separated by spaces.
+    /// Returns the distinct codes of the violations in the error response, separated by spaces.
     #[cfg(feature = "ledger")]
     pub(crate) fn shown_codes(&self) -> Option<String> {
-        use crate::error::summary::codes;
+        use crate::error::summary::list_codes;
 
         let redactor = &self.response()?.redactor;
-        codes(redactor, self.problem()?)
+        list_codes(redactor, self.problem()?)
     }
 
-    /// What is known about the attempts, in brackets, if anything.
-    fn attempts_text(&self) -> Words {
-        let mut parts: Vec<Words> = Vec::new();
+    /// Describes the attempts in brackets: their number, an earlier response, and the reason why there was no retry.
+    fn attempts_text(&self) -> String {
+        let mut parts = Vec::new();
         let attempts = &self.0.attempts;
         if attempts.count > 1 {
-            parts.push(format!("after {} attempts", attempts.count).into());
+            parts.push(format!("after {} attempts", attempts.count));
         }
         if let (Some(earlier), None) = (&attempts.earlier_response, self.response()) {
             let earlier = Self::new(Cause::Transport(TransportCause::Status(None)))
                 .with_response(earlier.clone());
-            parts.push(format!("the last response was {earlier}").into());
+            parts.push(format!("the last response was {earlier}"));
         }
-        if let Some(why) = &attempts.not_retried {
-            parts.push(words!("not retried: {}", why.clone()));
+        if let Some(reason) = &attempts.not_retried {
+            parts.push(format!("not retried: {reason}"));
         }
-        match parts
-            .into_iter()
-            .reduce(|all, part| words!("{}; {}", all, part))
-        {
-            Some(all) => words!(" ({})", all),
-            None => Words::default(),
+        if parts.is_empty() {
+            return String::new();
         }
+        format!(" ({})", parts.join("; "))
     }
 
-    /// Keeps the response. The body is read as a problem only if the status is not a success: the body of a
-    /// success does not describe an error.
+    /// Attaches the response. The body is parsed as a problem unless the status is a success, whose body describes no error.
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
         if !response.status.is_success() {
             self.0.problem = Problem::from_json(&response.body);
         }
-        if let Some(beginning) = response.body.get(..BODY_KEPT) {
-            // A copy, so that the rest is released.
+        if let Some(beginning) = response.body.get(..MAX_BODY) {
+            // A copy releases the memory of the rest.
             response.body = Bytes::copy_from_slice(beginning);
         }
         if let Cause::Decode(error) = &mut self.0.cause {
@@ -217,14 +221,14 @@ impl Error {
         self.0.response.as_ref()
     }
 
-    /// What kind of failure this is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.cause.kind()
     }
 
-    /// The status of the response, if there was one. Like the body, the headers and the request id, it is that of the
-    /// last attempt; if that attempt got no response, the text reports the last one before it. For a row that was not
-    /// sent, it is the status that prevented it.
+    /// The status of the response, if there was one. The status, the body, the headers and the request id belong to the last
+    /// attempt. If that attempt got no response, the message reports the last earlier response. For a row that was not sent, this
+    /// is the status of the response that prevented it.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::AlreadyAttempted { status, .. } => *status,
@@ -243,8 +247,7 @@ impl Error {
         self.0.problem.as_ref()
     }
 
-    /// The first 64 KiB of the response's body, if there was a response; the whole body if it could not be decoded. At
-    /// most 1 MiB of an error body is read.
+    /// The first 64 KiB of the response's body, if there was a response; the whole body of a success that could not be decoded.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());
@@ -272,22 +275,22 @@ impl Error {
         self.0.attempts.count
     }
 
-    /// How long to wait before the next attempt: as the service asks (`Retry-After`), or, if the call was throttled, until
-    /// its turn would have come.
+    /// The wait before the next attempt: as the service asks (`Retry-After`) or, if the call was throttled, until the call would
+    /// have been admitted.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.attempts.retry_after
     }
 
-    /// What the call may have done at the service, which decides whether it is safe to send it again.
+    /// The possible effect of the call at the service, which decides whether it is safe to send the request again.
     ///
-    /// It is determined in the same way for every method, but a GET changes nothing, whatever its outcome: ask
+    /// The outcome does not depend on the method. A GET changes nothing, whatever its outcome: see
     /// [`may_have_acted`](Self::may_have_acted).
     ///
     /// ```
     /// use dealkit::{Client, Outcome};
     ///
     /// let error = Client::builder().build().unwrap_err();
-    /// assert_eq!(error.outcome(), Outcome::NotSent); // as of every error found before anything was sent
+    /// assert_eq!(error.outcome(), Outcome::NotSent); // as for every error before a request is sent
     /// assert!(!error.may_have_acted());
     /// ```
     pub fn outcome(&self) -> Outcome {
@@ -295,8 +298,8 @@ impl Error {
         if let Some(outcome) = self.0.outcome_of_test {
             return outcome;
         }
-        let of_last = self.0.cause.outcome(self.status());
-        of_last.after(self.0.attempts.earlier_may_have_acted)
+        let last = self.0.cause.outcome(self.status());
+        last.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Whether the service may have changed anything: after a create, whether the agent may exist. Always false after a
@@ -307,8 +310,8 @@ impl Error {
         self.outcome().may_have_acted() && !changes_nothing
     }
 
-    /// What is wrong with the request: as found before sending it, or as listed in the service's error body. Of that
-    /// list, the first [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
+    /// The violations in the request: found before sending it, or listed in the service's error body. Of that list, the first
+    /// [`Problem::MAX_ERRORS`] entries are kept, and [`Problem::omitted_errors`] counts the rest.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),
@@ -316,7 +319,7 @@ impl Error {
         }
     }
 
-    /// Where and why the response's body could not be decoded, if that is the failure.
+    /// The error of decoding the response's body, if that is the failure.
     pub fn decode_error(&self) -> Option<&DecodeError> {
         match &self.0.cause {
             Cause::Decode(error) => Some(error),
@@ -324,7 +327,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with the job's ledger, if that is why the row was not sent.
+    /// The error of the job's ledger, if that is why the row was not sent.
     pub fn ledger_error(&self) -> Option<&LedgerError> {
         match &self.0.cause {
             Cause::Ledger(error) => Some(error),
@@ -332,8 +335,7 @@ impl Error {
         }
     }
 
-    /// Whether another job is sending the row right now, so that this one did not. Its outcome is unknown here, but
-    /// that job will know it.
+    /// Whether another job is sending the row right now, so that this job did not send it. The other job will record the outcome.
     pub fn is_in_flight(&self) -> bool {
         matches!(
             self.0.cause,
@@ -344,7 +346,7 @@ impl Error {
         )
     }
 
-    /// Whether the ledger's record of the row is of another request than the row has now, so that a change was not sent.
+    /// Whether the row has changed since the request in the ledger, so that the change was not sent.
     pub fn request_differs(&self) -> bool {
         matches!(
             self.0.cause,
@@ -355,8 +357,8 @@ impl Error {
         )
     }
 
-    /// The index of the earlier row that prevented this one from being sent: the first with the same key, or the one
-    /// that the service rejected, or for which there was no key.
+    /// The index of the earlier row that prevented this row from being sent: the first with the same key, or the row that the service
+    /// rejected, or for which there was no key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),
@@ -410,7 +412,7 @@ impl Error {
             && self.status().is_some_and(|status| status.is_server_error())
     }
 
-    /// No connection, a timeout, or a broken connection.
+    /// No connection was made, a timeout ended, or a connection broke.
     pub fn is_connection(&self) -> bool {
         matches!(
             self.kind(),
@@ -428,67 +430,87 @@ impl Error {
         self.kind() == ErrorKind::Timeout
     }
 
-    /// The call was not sent, because its turn would have come too late, due to the client's own rate limit or because
-    /// the service asked for fewer requests. [`is_rate_limited`](Self::is_rate_limited) is for a request that was sent
-    /// and got a 429.
+    /// The call was not sent, because the client's own rate limit or a pause that the service asked for would have delayed it beyond
+    /// its timeout. A request that was sent and got a 429 is [`is_rate_limited`](Self::is_rate_limited).
     pub fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
     }
 }
 
 impl Error {
-    /// What `Display` says, with the settings in it as data: for programs whose users know them by other names.
-    pub fn words(&self) -> Words {
+    /// The setting that the error concerns, if there is one, by the name of the method that sets it: of
+    /// [`ClientBuilder`](crate::ClientBuilder), or of a call.
+    ///
+    /// If the setting is invalid, the message begins with its name. Otherwise the message ends with a reference to the setting,
+    /// such as `[see max_response_bytes]`.
+    ///
+    /// ```
+    /// use dealkit::Client;
+    ///
+    /// let error = Client::builder().base_url("deals.example.com").service_key("k").build().unwrap_err();
+    /// assert_eq!(error.setting(), Some("base_url"));
+    /// assert!(error.to_string().starts_with("base_url is not an absolute URL"));
+    /// ```
+    pub fn setting(&self) -> Option<&'static str> {
+        Some(self.cause_message().setting()?.as_str())
+    }
+
+    /// Returns the message of `Display` with another language's name of the setting. For bindings.
+    #[doc(hidden)]
+    pub fn message(&self, name: fn(&'static str) -> &'static str) -> String {
+        let mut text = String::new();
+        // Writing to a string never fails.
+        let _ = self.write_message(&mut text, name);
+        text
+    }
+
+    fn cause_message(&self) -> Message {
+        let message = self.0.cause.message();
+        if self.can_skip() {
+            message.see(Setting::Unreadable)
+        } else {
+            message
+        }
+    }
+
+    fn write_message(&self, out: &mut dyn fmt::Write, name: SettingName) -> fmt::Result {
+        let message = self.cause_message();
         let operation = match &self.0.operation {
             Some(operation) => format!("{operation}: "),
             None => String::new(),
         };
-        let what = match (&self.0.cause, self.response()) {
+        let failure = match (&self.0.cause, self.response()) {
             (Cause::Transport(TransportCause::Status(None)), Some(response)) => {
-                let said = self
+                let summary = self
                     .problem()
-                    .and_then(|problem| summary(&response.redactor, problem));
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
-                format!("{}{said}", response.status).into()
+                    .and_then(|problem| summarize(&response.redactor, problem));
+                let summary = summary.map_or_else(String::new, |summary| format!(": {summary}"));
+                format!("{}{summary}", response.status)
             }
-            (cause, Some(response)) => {
-                words!("{}: {}", response.status.to_string(), cause.words())
-            }
-            (cause, None) => cause.words(),
+            (_, Some(response)) => format!("{}: {}", response.status, message.text(name)),
+            (_, None) => message.text(name),
         };
-        let encoding = self.encoding().map_or_else(Words::default, |encoding| {
-            words!(
-                "; it came with Content-Encoding: {}, which dealkit neither asks for nor decodes",
-                encoding
-            )
-        });
-        let advice = if self.can_skip() {
-            words!(
-                "; with the option {}, it can be left out",
-                Setting::Unreadable
-            )
-        } else {
-            Words::default()
-        };
-        let effect = self
-            .effect()
-            .map_or_else(Words::default, |effect| words!("; {}", effect));
-        let id = self.shown_request_id();
-        let id = id.map_or_else(String::new, |id| format!(" [request id {id}]"));
-        let attempts = self.attempts_text();
-        words!(
-            "{}{}{}{}{}{}{}",
-            operation,
-            what,
-            encoding,
-            advice,
-            effect,
-            attempts,
-            id
-        )
+        write!(out, "{operation}{failure}")?;
+        if let Some(encoding) = self.encoding() {
+            write!(
+                out,
+                "; it came with Content-Encoding: {encoding}, which dealkit neither asks for nor decodes"
+            )?;
+        }
+        if self.can_skip() {
+            out.write_str("; the field can be skipped")?;
+        }
+        if let Some(effect) = self.effect() {
+            write!(out, "; {effect}")?;
+        }
+        out.write_str(&self.attempts_text())?;
+        if let Some(id) = self.shown_request_id() {
+            write!(out, " [request id {id}]")?;
+        }
+        out.write_str(&message.reference(name))
     }
 
-    /// Returns the Content-Encoding of a response that cannot be read, if it has one.
+    /// Returns the Content-Encoding of a response that could not be decoded, if it has one.
     fn encoding(&self) -> Option<String> {
         let response = self.response().filter(|_| self.decode_error().is_some())?;
         let encoding = response
@@ -497,10 +519,10 @@ impl Error {
             .to_str()
             .ok()?;
         let is_none = encoding.trim().eq_ignore_ascii_case("identity");
-        (!is_none).then(|| short(&response.redactor.mask(encoding)))
+        (!is_none).then(|| shorten(&response.redactor.mask(encoding)))
     }
 
-    /// Returns what a failed create may have done. Rows of the ledger have messages of their own.
+    /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
     fn effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
             (Cause::AlreadyAttempted { .. }, _) | (_, None) => None,
@@ -508,27 +530,27 @@ impl Error {
         }
     }
 
-    /// Whether the same call would succeed with the option to skip what cannot be read. Of a create that is never said: it has
-    /// acted, and must not be sent again.
+    /// Returns true if the same call would succeed with the option to skip unreadable fields. A create must not be sent again, so the
+    /// message never suggests it.
     fn can_skip(&self) -> bool {
-        let is_read = |operation: &Operation| is_safe(&operation.method);
+        let is_read = |operation: &Operation| operation.method.is_safe();
         self.0.operation.as_ref().is_some_and(is_read)
             && self.decode_error().is_some_and(DecodeError::is_optional)
     }
 
-    /// What the libraries below said when no connection was made, or one broke: the texts of the chain of
-    /// [`source`](std::error::Error::source)s, most often for those who look into a network's failures.
-    pub fn transport_words(&self) -> impl Iterator<Item = &Words> {
+    /// The messages of the libraries below when no connection was made or a connection broke: the texts of the
+    /// [`source`](std::error::Error::source)s, for the analysis of network failures.
+    pub fn transport_messages(&self) -> impl Iterator<Item = &str> {
         self.0
             .cause
-            .foreign()
+            .library_error()
             .into_iter()
-            .flat_map(ForeignError::chain)
+            .flat_map(LibraryError::texts)
     }
 }
 
-/// The consequences of calls that have failed or were cancelled, for texts and logs: the method and path template of the operation,
-/// the outcome, and the consequence.
+/// The effects of failed or cancelled calls, for messages and logs: the method and path template of the operation, the outcome, and
+/// the effect.
 #[doc(hidden)]
 pub const EFFECTS: [(&str, &str, Outcome, &str); 2] = [
     (
@@ -545,20 +567,21 @@ pub const EFFECTS: [(&str, &str, Outcome, &str); 2] = [
     ),
 ];
 
-/// Returns what a call with this outcome that has failed or was cancelled may have done, if that can be said.
+/// Returns the possible effect of a failed or cancelled call with this outcome, if there is one to report.
 pub(crate) fn find_effect(operation: &Operation, outcome: Outcome) -> Option<&'static str> {
     EFFECTS
         .into_iter()
-        .find_map(|(method, template, of, effect)| {
-            let is_it =
-                operation.method == method && operation.template == template && outcome == of;
-            is_it.then_some(effect)
+        .find_map(|(method, template, effect_outcome, effect)| {
+            let is_match = operation.method == method
+                && operation.template == template
+                && outcome == effect_outcome;
+            is_match.then_some(effect)
         })
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.words().fmt(f)
+        self.write_message(f, |name| name)
     }
 }
 

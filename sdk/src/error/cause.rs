@@ -1,4 +1,4 @@
-//! What an error is about: its kind, the facts, and the words for them.
+//! Causes of errors: their data, kinds, outcomes and messages.
 
 use std::error::Error as StdError;
 
@@ -10,25 +10,26 @@ use crate::{
     ledger::LedgerError,
     rules::validate::ValidationError,
     transport::{
-        connect::cause::ForeignError, error::TransportCause, outcome::Outcome,
-        traffic::queue::TooLate,
+        connect::failure::LibraryError, error::TransportCause, outcome::Outcome,
+        rate::queue::LateAdmission,
     },
     value::{
-        duration::in_words,
-        words::{Setting, Words, words},
+        format_duration::format_seconds,
+        message::{Message, Setting},
     },
 };
 
+/// The cause of an error, with its data.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "ledger"),
-    expect(dead_code, reason = "only a ledger has some of them")
+    expect(dead_code, reason = "some causes need a ledger")
 )]
 pub(crate) enum Cause {
-    Config(Words),
+    Config(Message),
     Validation(ValidationError),
     Transport(TransportCause),
-    Throttled(TooLate),
+    Throttled(LateAdmission),
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
@@ -39,22 +40,22 @@ pub(crate) enum Cause {
         in_flight: bool,
         /// The title and the violation codes of the error response, if the service rejected the row.
         reason: Option<String>,
-        /// Whether the request that was sent differs from the row as it is now.
+        /// True if the request that was sent differs from the row now.
         request_differs: bool,
-        /// Why the function that was asked about the row has not answered.
+        /// The error of the function that was called to resolve the row.
         unanswered: Option<Unanswered>,
     },
     /// The index of the first row with the same key.
     DuplicateKey(usize),
-    ServiceKey(Words),
-    /// The row that the service refused, and how, or for which there was no key.
+    ServiceKey(Message),
+    /// The index of the row that the service rejected with this status, or for which there was no key.
     Stopped {
         index: usize,
         status: Option<StatusCode>,
     },
 }
 
-/// The error of a program's own function. What it says is left to the program, which may have put personal data in it.
+/// The error of a function of the program. Messages never show its text, which may contain personal data.
 pub(crate) type Unanswered = Box<dyn StdError + Send + Sync>;
 
 impl Cause {
@@ -65,9 +66,9 @@ impl Cause {
             Cause::Transport(cause) => match cause {
                 TransportCause::Connect(..) => ErrorKind::Connect,
                 TransportCause::Timeout(..) => ErrorKind::Timeout,
-                TransportCause::Interrupted(_)
+                TransportCause::Interrupted(..)
                 | TransportCause::Malformed(..)
-                | TransportCause::NotTaken(_) => ErrorKind::Interrupted,
+                | TransportCause::NotProcessed(_) => ErrorKind::Interrupted,
                 TransportCause::TooLarge(_) => ErrorKind::TooLarge,
                 TransportCause::Unsendable(_) => ErrorKind::Config,
                 TransportCause::Status(_) => ErrorKind::Status,
@@ -83,31 +84,33 @@ impl Cause {
         }
     }
 
-    /// What the call may have done in its last attempt, to which there was a response with this status, or none.
+    /// Returns the outcome of the last attempt, given the status of its response, if there was one.
     pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
         match (self, status) {
             (Cause::AlreadyAttempted { outcome, .. }, _) => *outcome,
             (Cause::Stopped { .. }, _) => Outcome::NotSent,
             (Cause::Transport(cause), status) => cause.outcome(status),
             // The head of the response determines the outcome, however much of the body followed.
-            (_, Some(status)) => Outcome::of_status(status),
+            (_, Some(status)) => Outcome::from_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_) | Cause::ServiceKey(_), None)
-            // The error of a document that did not come from a call.
+            // A document without a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Cancelled(outcome), None) => *outcome,
         }
     }
 
-    pub(crate) fn words(&self) -> Words {
+    pub(crate) fn message(&self) -> Message {
         match self {
-            Cause::Config(text) => text.clone(),
+            Cause::Config(message) => message.clone(),
             Cause::Validation(error) => error.to_string().into(),
-            Cause::Transport(cause) => transport(cause),
-            Cause::Throttled(late) => throttled(*late),
+            Cause::Transport(cause) => describe_transport(cause),
+            Cause::Throttled(late) => describe_throttled(*late),
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
-            Cause::Cancelled(outcome) => words!("cancelled {}", when_cancelled(*outcome)),
-            Cause::Ledger(error) => words!("not sent: {}", error.words()),
+            Cause::Cancelled(outcome) => {
+                format!("cancelled {}", describe_cancellation(*outcome)).into()
+            }
+            Cause::Ledger(error) => format!("not sent: {error}").into(),
             Cause::AlreadyAttempted {
                 outcome,
                 status,
@@ -117,7 +120,7 @@ impl Cause {
                 unanswered,
                 ..
             } => {
-                let text = recorded(
+                let text = describe_recorded(
                     *outcome,
                     *status,
                     *in_flight,
@@ -125,8 +128,8 @@ impl Cause {
                     unanswered.as_deref(),
                 );
                 match request_differs {
-                    true => words!("{}. The row has changed since, and this change was not sent", text),
-                    false => text,
+                    true => format!("{text}. The row has changed since, and this change was not sent").into(),
+                    false => text.into(),
                 }
             }
             Cause::DuplicateKey(first) => format!(
@@ -134,94 +137,96 @@ impl Cause {
                  its own"
             )
             .into(),
-            Cause::ServiceKey(why) => words!("not sent: {}", why.clone()),
+            Cause::ServiceKey(message) => message.clone().with_prefix("not sent: "),
             Cause::Stopped { index, status: Some(status) } => format!(
-                "not sent: the service refused the row at index {index} with {status}, and would refuse this one as \
+                "not sent: the service rejected the row at index {index} with {status}, and would reject this row as \
                  well; no further rows are taken"
             )
             .into(),
-            Cause::Stopped { index, status: None } => words!(
-                "not sent: there was no {} for the row at index {}, and there would be none for this one; no further \
-                 rows are taken",
-                Setting::ServiceKey,
-                index.to_string()
-            ),
+            Cause::Stopped { index, status: None } => Message::from(format!(
+                "not sent: there was no service key for the row at index {index}, and there would be none for this row; no \
+                 further rows are taken"
+            ))
+            .see(Setting::ServiceKey),
         }
     }
 
-    pub(crate) fn foreign(&self) -> Option<&ForeignError> {
+    pub(crate) fn library_error(&self) -> Option<&LibraryError> {
         match self {
-            Cause::Transport(cause) => cause.foreign(),
+            Cause::Transport(cause) => cause.library_error(),
             _ => None,
         }
     }
 
     pub(crate) fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            // `Error`'s own text contains theirs, so programs that print an error with its sources would repeat it.
+            // The message of `Error` contains the text of these errors. A program that prints an error with its sources would show the
+            // text twice.
             Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
             Cause::AlreadyAttempted { unanswered, .. } => unanswered
                 .as_deref()
                 .filter(|error| !error.is::<LedgerError>())
                 .map(|error| error as _),
-            cause => cause.foreign().map(|error| error as _),
+            cause => cause.library_error().map(|error| error as _),
         }
     }
 }
 
-fn transport(cause: &TransportCause) -> Words {
+fn describe_transport(cause: &TransportCause) -> Message {
     match cause {
-        TransportCause::Connect(None, _) => words!("no connection could be made"),
-        TransportCause::Connect(Some(why), _) => {
-            words!("no connection could be made: {}", why.words.clone())
+        TransportCause::Connect(None, _) => "no connection could be made".into(),
+        TransportCause::Connect(Some(failure), _) => failure
+            .message
+            .clone()
+            .with_prefix("no connection could be made: "),
+        TransportCause::Timeout(after, _) => format!("timed out after {}", format_seconds(*after)).into(),
+        TransportCause::Interrupted(_, advice) => {
+            match advice {
+                None => "the connection broke before the whole response had arrived".into(),
+                Some(advice) => advice
+                    .clone()
+                    .with_prefix("the connection broke before the whole response had arrived: "),
+            }
         }
-        TransportCause::Timeout(after, _) => words!("timed out after {}", in_words(*after)),
-        TransportCause::Interrupted(_) => {
-            words!("the connection broke before the whole response had arrived")
+        TransportCause::Malformed(part, _) => format!(
+            "the head of the response is not valid HTTP, in {part}; `curl --include` shows it"
+        )
+        .into(),
+        TransportCause::NotProcessed(_) => {
+            "the service closed the connection before accepting the request".into()
         }
-        TransportCause::Malformed(place, _) => words!(
-            "the head of the response is not valid HTTP, in {}; `curl --include` shows it",
-            *place
-        ),
-        TransportCause::NotTaken(_) => {
-            words!("the service closed the connection before accepting the request")
+        TransportCause::TooLarge(limit) => Message::from(format!(
+            "the body of the response is larger than the limit of {limit} bytes; raise the limit to read it"
+        ))
+        .see(Setting::MaxResponseBytes),
+        TransportCause::Status(None) => "the service returned an error".into(),
+        TransportCause::Status(Some(target)) => format!(
+            "the service redirects to {target}; redirects are never followed, because the key would be sent along"
+        )
+        .into(),
+        TransportCause::Unsendable(reason) => {
+            format!("the request cannot be sent: {reason}").into()
         }
-        TransportCause::TooLarge(limit) => words!(
-            "the body of the response is larger than the limit of {} bytes; raise {} to read it",
-            limit.to_string(),
-            Setting::MaxResponseBytes
-        ),
-        TransportCause::Status(None) => words!("the service returned an error"),
-        TransportCause::Status(Some(target)) => words!(
-            "the service redirects to {}; redirects are never followed, because the key would be sent along",
-            target.clone()
-        ),
-        TransportCause::Unsendable(why) => words!("the request cannot be sent: {}", why.clone()),
     }
 }
 
-fn throttled(late: TooLate) -> Words {
-    let wait = in_words(late.wait);
-    let why = if late.is_asked {
-        words!(
-            "the service has asked for fewer requests; this one would have to wait {}",
-            wait
-        )
+fn describe_throttled(late: LateAdmission) -> Message {
+    let wait = format_seconds(late.wait);
+    let (reason, setting) = if late.is_due_to_service {
+        let reason =
+            format!("the service has asked for fewer requests; this one would have to wait {wait}");
+        (reason, Setting::Timeout)
     } else {
-        words!(
-            "the client's {} would delay this call by {}",
-            Setting::RateLimit,
-            wait
-        )
+        let reason = format!("the client's rate limit would delay this call by {wait}");
+        (reason, Setting::RateLimit)
     };
-    words!(
-        "not sent: {}, longer than its {} allows",
-        why,
-        Setting::Timeout
-    )
+    Message::from(format!(
+        "not sent: {reason}, longer than its timeout allows"
+    ))
+    .see(setting)
 }
 
-fn when_cancelled(outcome: Outcome) -> &'static str {
+fn describe_cancellation(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NotSent => "before it was sent",
         Outcome::Rejected => "before it was sent again",
@@ -230,43 +235,35 @@ fn when_cancelled(outcome: Outcome) -> &'static str {
     }
 }
 
-fn recorded(
+fn describe_recorded(
     outcome: Outcome,
     status: Option<StatusCode>,
     in_flight: bool,
     reason: Option<&str>,
     unanswered: Option<&(dyn StdError + Send + Sync + 'static)>,
-) -> Words {
+) -> String {
     if in_flight {
-        return words!(
-            "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
+        return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
              same ledger and key: if the agent was created, the ledger says so"
-        );
+            .to_owned();
     }
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-    let why = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
-        None => words!(""),
-        Some(None) => words!(", and the function that was asked to resolve it failed"),
-        Some(Some(error)) => words!(
-            ", and the answer of the function that was asked to resolve it is refused: {}",
-            error.words()
+    let resolution = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
+        None => String::new(),
+        Some(None) => ", and the function that was called to resolve it failed".to_owned(),
+        Some(Some(error)) => format!(
+            ", and the resolution of the function that was called to resolve it is rejected: {error}"
         ),
     };
     match outcome {
-        Outcome::Succeeded => words!("the agent was created earlier; nothing was sent"),
+        Outcome::Succeeded => "the agent was created earlier; nothing was sent".to_owned(),
         Outcome::Rejected => {
-            words!(
-                "the service rejected it earlier{}{}; nothing was sent",
-                status,
-                reason
-            )
+            format!("the service rejected it earlier{status}{reason}; nothing was sent")
         }
-        Outcome::NotSent | Outcome::Unknown => words!(
-            "it was sent earlier, and its outcome is unknown{}{}; nothing was sent. Find out whether the agent exists, \
-             and resolve the row",
-            status,
-            why
+        Outcome::NotSent | Outcome::Unknown => format!(
+            "it was sent earlier, and its outcome is unknown{status}{resolution}; nothing was sent. Find out whether the agent \
+             exists, and resolve the row"
         ),
     }
 }

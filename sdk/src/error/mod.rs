@@ -1,4 +1,4 @@
-//! The public error of a call: its kind and outcome, what the service said, and what may be shown of it.
+//! The public error of a call: its kind, its outcome, and a message without secrets.
 
 #[cfg(feature = "client")]
 pub(crate) mod call;

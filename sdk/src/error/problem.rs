@@ -1,4 +1,4 @@
-//! Error bodies: problem details (RFC 9457), and anything else that a service sends with an error.
+//! Lenient parsing of error bodies: problem details (RFC 9457).
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    json::document::without_bom,
+    json::document_limits::without_bom,
     rules::{
-        fields::object,
+        fields::parse_object,
         validate::{Violation, ViolationCode},
     },
     value::Json,
@@ -16,12 +16,12 @@ use crate::{
 
 /// The body of an error response, with the field names of RFC 9457.
 ///
-/// Reading is lenient: fields that are missing or of another type are `None`, and fields not listed here are in
-/// `extra`. The words are the service's own.
+/// Parsing is lenient: fields that are missing or have another type are `None`, and fields not listed here are in
+/// `extra`. The texts come from the service.
 ///
-/// What is kept is limited, whatever the service sends: each text is cut to [`Problem::MAX_TEXT`] bytes, at most
+/// The size is limited, whatever the service sends: each text is cut to [`Problem::MAX_TEXT`] bytes, at most
 /// [`Problem::MAX_ERRORS`] entries of `errors` are read and the rest are counted, and `extra` holds at most
-/// [`Problem::MAX_EXTRA`] bytes. Reading copes with any depth of nesting.
+/// [`Problem::MAX_EXTRA`] bytes. The body may be nested to any depth.
 ///
 /// ```
 /// use dealkit::Problem;
@@ -44,17 +44,17 @@ pub struct Problem {
     /// The HTTP status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What went wrong in this case.
+    /// A description of this occurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The request's id in the service's logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What is wrong with the request, field by field.
+    /// The violations in the request, field by field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Violation>,
-    /// How many entries of `errors` came after the first [`Problem::MAX_ERRORS`] and were not kept; normally 0. It is not a
-    /// field of the body, and is not written to one.
+    /// The number of entries of `errors` after the first [`Problem::MAX_ERRORS`], which were not read; normally 0. It is not a
+    /// field of the body.
     #[serde(skip)]
     pub omitted_errors: usize,
     /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
@@ -63,7 +63,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// How much of each text is kept, in bytes; a longer text is cut between two characters.
+    /// The maximum length of each text, in bytes; a longer text is cut between two characters.
     pub const MAX_TEXT: usize = 8 * 1024;
 
     /// The maximum number of entries of `errors` that are read.
@@ -72,7 +72,7 @@ impl Problem {
     /// The maximum size of `extra`, names and values together, in bytes.
     pub const MAX_EXTRA: usize = 64 * 1024;
 
-    /// A problem with the three fields that every error body of the sandbox server has.
+    /// Creates a problem with the three fields that every error body of the sandbox server has.
     pub fn new(status: u16, title: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             status: Some(status),
@@ -82,22 +82,22 @@ impl Problem {
         }
     }
 
-    /// Reads an error body; `None` if it is not a JSON object with at least one of a problem's fields.
+    /// Parses an error body. Returns `None` if it is not a JSON object with at least one of a problem's fields.
     pub fn from_json(body: impl AsRef<[u8]>) -> Option<Self> {
-        let mut fields = read(without_bom(body.as_ref()))?;
+        let mut fields = parse_members(without_bom(body.as_ref()))?;
         let mut problem = Self {
-            problem_type: text(&mut fields, "type"),
-            title: text(&mut fields, "title"),
+            problem_type: take_text(&mut fields, "type"),
+            title: take_text(&mut fields, "title"),
             status: take(&mut fields, "status"),
-            detail: text(&mut fields, "detail"),
-            request_id: text(&mut fields, "request_id"),
+            detail: take_text(&mut fields, "detail"),
+            request_id: take_text(&mut fields, "request_id"),
             ..Self::default()
         };
         let errors: Vec<&RawValue> = take(&mut fields, "errors").unwrap_or_default();
         problem.omitted_errors = errors.len().saturating_sub(Self::MAX_ERRORS);
         let errors = errors.into_iter().take(Self::MAX_ERRORS);
-        problem.errors = errors.filter_map(violation).collect();
-        // The others say too little to make a problem of an object.
+        problem.errors = errors.filter_map(parse_violation).collect();
+        // An object with other fields only is no problem.
         if problem == Self::default() {
             return None;
         }
@@ -115,20 +115,20 @@ impl Problem {
     }
 }
 
-/// The members of an object, whose values are still JSON.
+/// The members of an object. The values are JSON text.
 type Members<'a> = BTreeMap<Cow<'a, str>, &'a str>;
 
-fn read(json: &[u8]) -> Option<Members<'_>> {
-    Some(object("", json).ok()?.into_iter().collect())
+fn parse_members(json: &[u8]) -> Option<Members<'_>> {
+    Some(parse_object("", json).ok()?.into_iter().collect())
 }
 
-/// Takes a field out, if it has this type.
+/// Removes a field, and returns its value if it has the type `T`.
 fn take<'a, T: Deserialize<'a>>(fields: &mut Members<'a>, name: &str) -> Option<T> {
     serde_json::from_str(fields.remove(name)?).ok()
 }
 
-/// Takes a string out, and keeps its beginning.
-fn text(fields: &mut Members<'_>, name: &str) -> Option<String> {
+/// Removes a string, and returns its first [`Problem::MAX_TEXT`] bytes.
+fn take_text(fields: &mut Members<'_>, name: &str) -> Option<String> {
     let mut text: String = take(fields, name)?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
@@ -138,18 +138,18 @@ fn text(fields: &mut Members<'_>, name: &str) -> Option<String> {
     Some(text)
 }
 
-/// Reads one entry of `errors`; an entry without a pointer says nothing that a program could use.
-fn violation(entry: &RawValue) -> Option<Violation> {
-    let mut fields = read(entry.get().as_bytes())?;
+/// Parses an entry of `errors`. An entry without a pointer is ignored, because a program cannot use it.
+fn parse_violation(entry: &RawValue) -> Option<Violation> {
+    let mut fields = parse_members(entry.get().as_bytes())?;
     Some(Violation::new(
-        text(&mut fields, "pointer")?,
-        ViolationCode::from(text(&mut fields, "code").unwrap_or_default()),
-        text(&mut fields, "detail").unwrap_or_default(),
+        take_text(&mut fields, "pointer")?,
+        ViolationCode::from(take_text(&mut fields, "code").unwrap_or_default()),
+        take_text(&mut fields, "detail").unwrap_or_default(),
     ))
 }
 
 impl fmt::Debug for Problem {
-    /// Shows the status and the places of the errors, but none of the service's words: they may repeat what was sent.
+    /// Shows the status and the pointers of the errors, but no text from the service, which may repeat a value that was sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self
             .errors

@@ -1,50 +1,51 @@
-//! A problem in one line.
+//! One-line summaries of problems, for error messages.
 
 use crate::{
     error::problem::Problem,
-    transport::redact::{Redactor, short},
+    transport::redact::{Redactor, shorten},
 };
 
-const VIOLATIONS_SHOWN: usize = 5;
+const MAX_VIOLATIONS: usize = 5;
 
-/// The maximum length of a violation's code in an error text, in bytes.
-const CODE_SHOWN: usize = 40;
+/// The maximum length of a violation's code in an error message, in bytes.
+const MAX_CODE_LENGTH: usize = 40;
 
-/// A summary of a problem that is fit for an error text: its title, its detail, and the places of its violations.
-pub(crate) fn summary(redactor: &Redactor, problem: &Problem) -> Option<String> {
-    let words = words(redactor, problem);
-    let violations = violations(redactor, problem);
-    match (words, violations) {
-        (Some(words), Some(violations)) => Some(format!(
+/// Summarizes a problem: its title, its detail, and the pointers and codes of its violations.
+pub(crate) fn summarize(redactor: &Redactor, problem: &Problem) -> Option<String> {
+    let text = join_texts(redactor, problem);
+    let violations = list_violations(redactor, problem);
+    match (text, violations) {
+        (Some(text), Some(violations)) => Some(format!(
             "{}: {violations}",
-            words.trim_end_matches(['.', ':'])
+            text.trim_end_matches(['.', ':'])
         )),
-        (words, violations) => words.or(violations),
+        (text, violations) => text.or(violations),
     }
 }
 
-fn words(redactor: &Redactor, problem: &Problem) -> Option<String> {
-    let words = [&problem.title, &problem.detail];
-    let words: Vec<String> = words
+/// Joins the title and the detail.
+fn join_texts(redactor: &Redactor, problem: &Problem) -> Option<String> {
+    let texts = [&problem.title, &problem.detail];
+    let texts: Vec<String> = texts
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())
-        .map(|text| short(&redactor.mask(text)))
+        .map(|text| shorten(&redactor.mask(text)))
         .collect();
-    (!words.is_empty()).then(|| words.join(" - "))
+    (!texts.is_empty()).then(|| texts.join(" - "))
 }
 
-/// The violations of a problem, by place and code only: `/email invalid_email, /phone invalid_phone`.
-fn violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
+/// Lists the violations of a problem by pointer and code: `/email invalid_email, /phone invalid_phone`.
+fn list_violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
     let shown: Vec<String> = problem
         .errors
         .iter()
-        .take(VIOLATIONS_SHOWN)
+        .take(MAX_VIOLATIONS)
         .map(|violation| {
-            let place = short(&violation.place());
+            let location = shorten(&violation.location());
             match violation.code.as_str() {
-                code if is_code(code) => format!("{place} {}", redactor.mask(code)),
-                _ => place,
+                code if is_code(code) => format!("{location} {}", redactor.mask(code)),
+                _ => location,
             }
         })
         .collect();
@@ -56,9 +57,9 @@ fn violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The different codes of a problem's violations, in order and separated by spaces.
+/// Lists the distinct codes of a problem's violations, in order and separated by spaces.
 #[cfg(feature = "ledger")]
-pub(crate) fn codes(redactor: &Redactor, problem: &Problem) -> Option<String> {
+pub(crate) fn list_codes(redactor: &Redactor, problem: &Problem) -> Option<String> {
     let codes = problem
         .errors
         .iter()
@@ -66,16 +67,16 @@ pub(crate) fn codes(redactor: &Redactor, problem: &Problem) -> Option<String> {
     let mut shown: Vec<String> = Vec::new();
     for code in codes.filter(|code| is_code(code)) {
         let code = redactor.mask(code);
-        if !shown.contains(&code) && shown.len() < VIOLATIONS_SHOWN {
+        if !shown.contains(&code) && shown.len() < MAX_VIOLATIONS {
             shown.push(code);
         }
     }
     (!shown.is_empty()).then(|| shown.join(" "))
 }
 
-/// Whether a violation's code looks like one, rather than like a text that may repeat what was sent.
+/// Returns true if a violation's code looks like a code. Another text may repeat a value that was sent, so it is not shown.
 fn is_code(code: &str) -> bool {
-    code.len() <= CODE_SHOWN
+    code.len() <= MAX_CODE_LENGTH
         && code.starts_with(|c: char| c.is_ascii_alphabetic())
         && code
             .chars()

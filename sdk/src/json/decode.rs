@@ -1,48 +1,51 @@
-//! Decoding a JSON document, with an error that says where and why it failed.
+//! Decoding of a JSON document, with an error that names the value at fault.
 
 use crate::{
-    contract::schema::FieldKind,
     json::{
         decode_error::DecodeError,
-        document, explain,
-        lexer::{Lexed, Lexer, Refused},
+        document_limits::{check_value_count, without_bom},
+        explain_error,
+        lexer::{LexError, LexResult, Lexer},
         unreadable::Unreadable,
     },
+    specification::schema::FieldKind,
 };
 
-/// Says during decoding whether to go on.
-pub(crate) type GoOn<'w> = &'w dyn Fn() -> bool;
+/// A cancellation check, called while a document is decoded: decoding stops when it returns false.
+pub(crate) type ShouldContinue<'w> = &'w dyn Fn() -> bool;
 
-/// Decodes one JSON document with a reader over the lexer. `kind` is what the document should be, as data.
-pub(crate) fn read<T>(
+/// Decodes one JSON document with `read`. `kind` describes the same document as data, to explain an error.
+pub(crate) fn decode<T>(
     body: &[u8],
     kind: FieldKind,
     unreadable: Unreadable,
-    go_on: Option<GoOn<'_>>,
-    lex: impl FnOnce(&mut Lexer<'_>) -> Lexed<T>,
+    should_continue: Option<ShouldContinue<'_>>,
+    read: impl FnOnce(&mut Lexer<'_>) -> LexResult<T>,
 ) -> Result<T, DecodeError> {
-    document::check_size(body)?;
-    let Ok(text) = str::from_utf8(document::without_bom(body)) else {
-        return Err(explain::refusal(body, kind, 0));
+    check_value_count(body)?;
+    let Ok(text) = str::from_utf8(without_bom(body)) else {
+        return Err(explain_error::explain(body, kind, 0));
     };
     let mut lexer = Lexer::new(text);
     if unreadable == Unreadable::Skip {
-        lexer.skip_unreadable();
+        lexer.set_skip_unreadable();
     }
-    if let Some(go_on) = go_on {
-        lexer.ask(go_on);
+    if let Some(should_continue) = should_continue {
+        lexer.set_should_continue(should_continue);
     }
-    match lex(&mut lexer).and_then(|value| lexer.end().map(|()| value)) {
+    match read(&mut lexer).and_then(|value| lexer.expect_end().map(|()| value)) {
         Ok(value) => Ok(value),
-        Err(Refused) if lexer.is_stopped() => Err(explain::stopped(body)),
-        Err(Refused) => Err(explain::refusal(body, kind, lexer.position())),
+        Err(LexError) if lexer.is_cancelled() => Err(explain_error::cancelled(body)),
+        Err(LexError) => Err(explain_error::explain(body, kind, lexer.position())),
     }
 }
 
-/// Decodes one JSON document into a type of the caller's, which only serde knows.
+/// Decodes one JSON document into a type of the caller's, with serde.
 #[cfg(feature = "client")]
-pub(crate) fn with_serde<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
-    document::check_size(body)?;
-    let read = serde_json::from_slice(document::without_bom(body));
-    read.map_err(|error| DecodeError::of_all(explain::refused_by_serde(&error), body))
+pub(crate) fn decode_with_serde<T: serde::de::DeserializeOwned>(
+    body: &[u8],
+) -> Result<T, DecodeError> {
+    check_value_count(body)?;
+    serde_json::from_slice(without_bom(body))
+        .map_err(|error| DecodeError::for_document(explain_error::serde_reason(&error), body))
 }

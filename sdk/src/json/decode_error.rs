@@ -3,18 +3,18 @@
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    contract::{
-        names::{self, pointer_token},
+    specification::{
+        field_names::{self, escape_pointer_token},
         schema::FieldKind,
     },
     value::JsonKind,
 };
 
-/// A document could not be decoded.
+/// Error of decoding a document.
 ///
-/// It names the path of the offending value, what was expected there and the kind of JSON value that was
-/// found, and keeps the whole document. Neither `Display` nor `Debug` shows a value, or a name that is
-/// data: for an undocumented field they show its position.
+/// It has the path of the value at fault, the expected type, the kind of JSON value that was found, and the whole document.
+/// `Display` and `Debug` show no values, and no undocumented names, which may be data: they show the position of an
+/// undocumented field instead.
 ///
 /// ```
 /// use dealkit::{Deal, Expected};
@@ -48,41 +48,41 @@ pub(crate) enum Reason {
     Empty,
     #[error("the document ends early, {0}")]
     EndsEarly(Position),
-    /// The document is not valid JSON; the reason is the parser's and contains no value.
+    /// The document is not valid JSON. The reason is the parser's message, which contains no value.
     #[error("expected JSON, found something else ({reason} at {at})")]
     NotJson { reason: String, at: Position },
     #[error("a required field is missing")]
     Missing,
-    #[error("expected {expected}, found {}", name(*found))]
+    #[error("expected {expected}, found {}", kind_name(*found))]
     Unexpected {
         expected: Expected,
         found: Option<JsonKind>,
     },
-    /// A type of the caller's expected something else at this point.
+    /// A type of the caller's rejected the document at this position.
     #[cfg(feature = "client")]
     #[error("expected {expected}, found something else at {at}")]
-    Unfit { expected: Expected, at: Position },
+    UnexpectedAt { expected: Expected, at: Position },
     #[error("expected at most {0} values in the document, found more")]
     TooManyValues(usize),
-    /// Whoever asked for it did not wait until it was decoded.
+    /// The caller cancelled the decoding, or its time limit passed.
     #[error("it could not be read to the end in time")]
-    Stopped,
-    /// The number has more digits than fit into the column of a table, which has this type.
+    Cancelled,
+    /// The number has more digits than the table column can hold, whose type is this.
     #[cfg(feature = "arrow")]
     #[error("the number does not fit {0} exactly: choose another scale, or decimals as strings")]
-    DoesNotFit(String),
-    /// The batch of a table that the document was meant for.
+    ColumnOverflow(String),
+    /// The document does not fit into the table batch.
     #[cfg(feature = "arrow")]
     #[error("the batch has no room left: finish it first")]
     BatchIsFull,
 }
 
-/// What was found, as far as it is known.
-fn name(found: Option<JsonKind>) -> &'static str {
+/// Returns the name of the kind of value found, if known.
+fn kind_name(found: Option<JsonKind>) -> &'static str {
     found.map_or("something else", JsonKind::name)
 }
 
-/// What a document should have at a place; see [`DecodeError::expected`].
+/// The expected type of a value in a document; see [`DecodeError::expected`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expected {
@@ -90,7 +90,7 @@ pub enum Expected {
     Object,
     /// An array of objects.
     Array,
-    /// An object of any names, whose values are strings.
+    /// An object with any names and string values.
     Map,
     /// A string.
     String,
@@ -104,26 +104,28 @@ pub enum Expected {
     Date,
     /// An ISO 8601 timestamp.
     Timestamp,
-    /// Any JSON.
+    /// Any JSON value.
     Json,
-    /// What a type of yours said that it expected.
+    /// The type expected by a `Deserialize` implementation of the caller's, in its own words.
     Other(String),
 }
 
 impl Expected {
-    /// What a field of this kind should be: for bindings.
+    /// Returns the expected type of a field of this kind. For bindings.
     #[doc(hidden)]
-    pub fn of(kind: FieldKind) -> Self {
+    pub fn from_kind(kind: FieldKind) -> Self {
         match kind {
-            FieldKind::Text | FieldKind::Identifier | FieldKind::OpenSet(_) => Self::String,
+            FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
+                Self::String
+            }
             FieldKind::Boolean => Self::Boolean,
             FieldKind::Integer => Self::Integer,
             FieldKind::Decimal => Self::Decimal,
             FieldKind::Date => Self::Date,
             FieldKind::Timestamp => Self::Timestamp,
-            FieldKind::Object | FieldKind::One(_) => Self::Object,
-            FieldKind::Strings => Self::Map,
-            FieldKind::Many(_) => Self::Array,
+            FieldKind::JsonObject | FieldKind::Model(_) => Self::Object,
+            FieldKind::StringMap => Self::Map,
+            FieldKind::ModelList(_) => Self::Array,
         }
     }
 }
@@ -154,18 +156,18 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Where nothing has been read.
+    /// The position before the first byte.
     pub(crate) const START: Self = Self { line: 1, column: 0 };
 
-    pub(crate) fn of_error(error: &serde_json::Error) -> Self {
+    pub(crate) fn from_serde_error(error: &serde_json::Error) -> Self {
         Self {
             line: error.line(),
             column: error.column(),
         }
     }
 
-    /// The position after this many bytes, as serde_json counts: of the byte that was read last.
-    pub(crate) fn of(text: &str, bytes: usize) -> Self {
+    /// Returns the position of the last of the first `bytes` bytes, counted as serde_json does.
+    pub(crate) fn of_last_byte(text: &str, bytes: usize) -> Self {
         let before = text.as_bytes().get(..bytes).unwrap_or_default();
         let mut lines = before.split(|byte| *byte == b'\n');
         let last = lines.next_back().map_or(0, <[u8]>::len);
@@ -179,7 +181,7 @@ impl Position {
 /// One step from a value to a value within it.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
-    /// A field, and its position in the object, counted from 1, where it is known.
+    /// A field, by its name and, if known, by its position in the object, counted from 1.
     Field(Cow<'a, str>, Option<usize>),
     Item(usize),
 }
@@ -187,69 +189,70 @@ pub(crate) enum Step<'a> {
 impl DecodeError {
     pub(crate) fn new(path: &[Step<'_>], reason: Reason, body: &[u8]) -> Self {
         Self {
-            path: shown_path(path),
-            pointer: pointer(path),
+            path: format_path(path),
+            pointer: format_pointer(path),
             reason,
             is_optional: false,
             body: body.into(),
         }
     }
 
-    pub(crate) fn of_all(reason: Reason, body: &[u8]) -> Self {
+    pub(crate) fn for_document(reason: Reason, body: &[u8]) -> Self {
         Self::new(&[], reason, body)
     }
 
-    /// The path of the offending value, such as `application.offers[2].expiry_date_time`; empty for
-    /// the document itself. An undocumented field, such as an entry of `metadata`, is named by its
-    /// position in its object, counted from 1: `metadata[entry 3]`.
+    /// Returns the path of the value at fault, such as `application.offers[2].expiry_date_time`; empty for the document
+    /// itself. An undocumented field, or an entry of `metadata`, is identified by its position in its object, counted from
+    /// 1: `metadata[entry 3]`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The same place as a JSON pointer (RFC 6901), such as `/application/offers/2/expiry_date_time`.
+    /// Returns the location of the value at fault as a JSON pointer (RFC 6901), such as
+    /// `/application/offers/2/expiry_date_time`.
     ///
-    /// It is exact, and so can contain names from the document, which may be personal data: keep it out of logs, like
-    /// [`body`](Self::body).
+    /// Do not log it: unlike [`path`](Self::path), it may contain names from the document that are personal data.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// What was expected at the path, if another value was found there.
+    /// Returns the expected type, if a value of another type was found.
     pub fn expected(&self) -> Option<&Expected> {
         match &self.reason {
             Reason::Unexpected { expected, .. } => Some(expected),
             #[cfg(feature = "client")]
-            Reason::Unfit { expected, .. } => Some(expected),
+            Reason::UnexpectedAt { expected, .. } => Some(expected),
             _ => None,
         }
     }
 
-    /// What was found at the path: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`, `nothing` for
-    /// a missing field, `not JSON`, or `too many values`; `something else` if that cannot be determined.
+    /// Returns the kind of value found: `null`, `a boolean`, `a number`, `a string`, `an array`, `an object`, `nothing` for a
+    /// missing field, `not JSON`, `too many values`, or, if the kind is unknown, `something else`.
     pub fn found(&self) -> &'static str {
         match &self.reason {
             Reason::Empty | Reason::EndsEarly(_) | Reason::NotJson { .. } => "not JSON",
             Reason::Missing => "nothing",
             Reason::TooManyValues(_) => "too many values",
-            Reason::Unexpected { found, .. } => name(*found),
+            Reason::Unexpected { found, .. } => kind_name(*found),
             #[cfg(feature = "arrow")]
-            Reason::DoesNotFit(_) => "a number",
+            Reason::ColumnOverflow(_) => "a number",
             _ => "something else",
         }
     }
 
-    /// Whether the value is that of an optional field, or within one, so that [`Unreadable::Skip`](crate::Unreadable::Skip)
-    /// would have read the document without it.
+    /// Returns whether the value at fault is in an optional field. If so, [`Unreadable::Skip`](crate::Unreadable::Skip) reads
+    /// the document without that field.
     pub fn is_optional(&self) -> bool {
         self.is_optional
     }
 
-    /// The line on which the document stops being JSON, or what a type of yours expects, counted from 1; otherwise `None`.
+    /// Returns the line, counted from 1, at which the document is not JSON or does not match a type of the caller's; `None` for
+    /// other errors.
     pub fn line(&self) -> Option<usize> {
         self.position().map(|at| at.line)
     }
 
-    /// The column there, in bytes, counted from 1.
+    /// Returns the column that belongs to [`line`](Self::line), in bytes, counted from 1.
     pub fn column(&self) -> Option<usize> {
         self.position().map(|at| at.column)
     }
@@ -259,33 +262,33 @@ impl DecodeError {
             Reason::Empty => Some(Position::START),
             Reason::NotJson { at, .. } | Reason::EndsEarly(at) => Some(at),
             #[cfg(feature = "client")]
-            Reason::Unfit { at, .. } => Some(at),
+            Reason::UnexpectedAt { at, .. } => Some(at),
             _ => None,
         }
     }
 
-    /// What is wrong, without the path: what [`Display`](fmt::Display) shows after it.
+    /// Returns the message without the path, as [`Display`](fmt::Display) shows it after the path.
     pub fn detail(&self) -> impl fmt::Display {
         &self.reason
     }
 
-    /// Whether decoding was stopped because nobody was waiting for it any longer.
+    /// Returns whether the caller's cancellation check stopped the decoding.
     #[doc(hidden)]
-    pub fn was_stopped(&self) -> bool {
-        self.reason == Reason::Stopped
+    pub fn was_cancelled(&self) -> bool {
+        self.reason == Reason::Cancelled
     }
 
-    /// The whole document, as received.
+    /// Returns the whole document, as received.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Removes the service key from the parts that are not dealkit's own: the names in the pointer are the
-    /// sender's, and a caller's type may repeat its input when it says what it expected.
+    /// Masks the service key in texts that may contain it: the pointer has names from the document, and the message of a
+    /// caller's type may repeat its input.
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);
-        if let Reason::Unfit {
+        if let Reason::UnexpectedAt {
             expected: Expected::Other(expected),
             ..
         } = &mut self.reason
@@ -322,13 +325,13 @@ impl fmt::Debug for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// For example `application.offers[2].expiry_date_time`, or `metadata[entry 3]` if the name is data.
-fn shown_path(steps: &[Step<'_>]) -> String {
+/// Formats a path that is safe to show: `application.offers[2].expiry_date_time`, or `metadata[entry 3]` for an undocumented name.
+fn format_path(steps: &[Step<'_>]) -> String {
     let mut path = String::new();
     for step in steps {
         match step {
             Step::Item(index) => path.push_str(&format!("[{index}]")),
-            Step::Field(name, _) if names::is_known(name) => {
+            Step::Field(name, _) if field_names::is_documented(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
@@ -341,10 +344,11 @@ fn shown_path(steps: &[Step<'_>]) -> String {
     path
 }
 
-pub(crate) fn pointer(steps: &[Step<'_>]) -> String {
+/// Formats a path as an exact JSON pointer (RFC 6901).
+pub(crate) fn format_pointer(steps: &[Step<'_>]) -> String {
     let tokens = steps.iter().map(|step| match step {
         Step::Item(index) => format!("/{index}"),
-        Step::Field(name, _) => format!("/{}", pointer_token(name)),
+        Step::Field(name, _) => format!("/{}", escape_pointer_token(name)),
     });
     tokens.collect()
 }

@@ -1,8 +1,8 @@
-//! Optional fields that cannot be read: what is made of them, and what is said about them.
+//! Handling of optional fields whose values cannot be read.
 
 use crate::{json::decode_error::Expected, value::Json};
 
-/// What to do about an optional field with an unreadable value, such as a date in another format.
+/// Handling of an optional field with an unreadable value, such as a date in another format.
 ///
 /// ```
 /// use dealkit::{Deal, Unreadable};
@@ -16,38 +16,39 @@ use crate::{json::decode_error::Expected, value::Json};
 /// # Ok::<(), dealkit::DecodeError>(())
 /// ```
 ///
-/// In either case, a document that is not JSON, or lacks a readable required field, is an error; and undocumented
-/// values of open sets are readable.
+/// With both choices, a document is an error if it is not JSON or lacks a readable required field. Undocumented values of
+/// extensible enums are readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// The whole document is an error.
+    /// Rejects the whole document.
     #[default]
     Error,
-    /// The field is read as none, or as empty if it is a list or a map, and listed by the `unreadable()` of the model.
+    /// Reads the field as `None`, or as an empty list or map, and lists it in the `unreadable()` of the model.
     ///
-    /// An unreadable value takes the nearest optional field around it with it: a contact that is a string empties
-    /// `contacts`, while a bad date in a quote costs only that date.
+    /// The nearest optional field that contains the value is skipped. For example, a contact that is a string empties
+    /// `contacts`, whereas an unreadable date in a quote empties only that date.
     Skip,
 }
 
-/// An optional field that could not be read and was [skipped](Unreadable::Skip); the `unreadable()` of each model lists them.
+/// An optional field that was [skipped](Unreadable::Skip) because its value could not be read. The `unreadable()` of each model
+/// lists these fields.
 ///
-/// `Debug` does not show the value, which may be personal. The rest is safe to log.
+/// `Debug` hides the value, which may be personal data. The pointer and the expected type are safe to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreadableField {
-    /// Where the field is in the model, as a JSON pointer (RFC 6901): `/application/offers/2/expiry_date_time`. It holds
-    /// names of documented fields and indexes only.
+    /// The field's location in the model, as a JSON pointer (RFC 6901): `/application/offers/2/expiry_date_time`. It
+    /// contains only indexes and names of documented fields.
     pub pointer: String,
-    /// What was expected there.
+    /// The expected type of value.
     pub expected: Expected,
-    /// What was there instead, digit for digit.
+    /// The value that was found, unchanged.
     pub json: Json,
 }
 
 impl UnreadableField {
-    /// For bindings, whose models are their own.
+    /// Creates one. For bindings, which have their own models.
     #[doc(hidden)]
     pub fn new(pointer: String, expected: Expected, json: Json) -> Self {
         Self {

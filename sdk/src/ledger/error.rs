@@ -1,16 +1,14 @@
 //! Errors of ledgers, with advice for each cause.
 
 use std::{
+    borrow::Cow,
     error::Error as StdError,
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use crate::value::{
-    named,
-    words::{Piece, Setting, Words, words},
-};
+use crate::value::named_enum;
 
 /// A ledger that cannot be used, or a manual change that it rejects.
 ///
@@ -34,7 +32,7 @@ pub(super) enum LedgerLocation {
     Database(Arc<str>),
 }
 
-named! {
+named_enum! {
     /// The kind of a [`LedgerError`].
     #[non_exhaustive]
     LedgerErrorKind {
@@ -87,7 +85,7 @@ pub(super) enum Cause {
     /// The file or the tables were moved, deleted or replaced. The text is the participle.
     Moved(&'static str),
     /// The base URL to be recorded is invalid.
-    InvalidBaseUrl(Words),
+    InvalidBaseUrl(Cow<'static, str>),
     InvalidDatabaseUrl(&'static str),
     /// There is no connection to the database, or no response.
     Unreachable(String),
@@ -182,23 +180,15 @@ impl LedgerError {
             _ => None,
         }
     }
-
-    /// Returns the message of `Display` with its entries as data, for programs whose users know the entries by other names,
-    /// such as the rows of a file.
-    pub fn words(&self) -> Words {
-        let location = self.0.location.to_string();
-        let is_database = matches!(self.0.location, LedgerLocation::Database(_));
-        words!("ledger {}: {}", location, self.0.cause.words(is_database))
-    }
 }
 
 impl Cause {
     /// Writes the message: the event, and what to do. Advice must not lead to a second agent, so it never suggests replacing a
     /// ledger that has rows by a new one.
-    fn words(&self, is_database: bool) -> Words {
+    fn message(&self, is_database: bool) -> String {
         const AGAIN: &str = "try again with the same ledger, which knows what was sent";
         let subject = if is_database { "it" } else { "the file" };
-        let text = match self {
+        match self {
             Cause::InUse => format!(
                 "another program has held its lock for half a minute; end that program, then {AGAIN}"
             ),
@@ -211,16 +201,11 @@ impl Cause {
                 } else {
                     "another ledger"
                 };
-                return words!(
-                    "it is the ledger of another service, {}, and this is a client of {}. If that is the same service, with \
-                     the same agents, at another base URL, record the new URL with {}. If they are separate services, \
-                     each with its own agents, name {} for {}",
-                    recorded.clone(),
-                    used.clone(),
-                    Setting::SetLedgerBaseUrl,
-                    another,
-                    used.clone()
-                );
+                format!(
+                    "it is the ledger of another service, {recorded}, and this is a client of {used}. If that is the same \
+                     service, with the same agents, at another base URL, record the new base URL in the ledger. If they are \
+                     separate services, each with its own agents, name {another} for {used}"
+                )
             }
             Cause::OtherKeys { recorded, used } => {
                 let name = |key_name: &Option<String>| match key_name {
@@ -276,19 +261,13 @@ impl Cause {
                 "the database could not be reached, or this program was stopped, for so long that other jobs consider this \
                  one dead. Nothing more was sent; {AGAIN}"
             ),
-            Cause::Denied(why) => {
-                return words!(
-                    "the database denies access ({}). Have its owner create the tables with {} and grant the rights that \
-                     are needed; then {}",
-                    why.clone(),
-                    Setting::InitLedger,
-                    AGAIN
-                );
-            }
-            Cause::InvalidBaseUrl(fault) => return words!("{}. Nothing was recorded", fault.clone()),
+            Cause::Denied(reason) => format!(
+                "the database denies access ({reason}). Have its owner create the tables (ledger init) and grant the rights \
+                 that are needed; then {AGAIN}"
+            ),
+            Cause::InvalidBaseUrl(problem) => format!("the base URL {problem}. Nothing was recorded"),
             Cause::Rejected(index, rejection) => {
-                let entry = Piece::Entry(*index);
-                return words!("{} is rejected: {}. Nothing was recorded", entry, rejection.to_string());
+                format!("the entry at index {index} is rejected: {rejection}. Nothing was recorded")
             }
             Cause::Io(error) => {
                 use io::ErrorKind::*;
@@ -308,8 +287,7 @@ impl Cause {
                     _ => format!("{error}; once that is fixed, {AGAIN}"),
                 }
             }
-        };
-        text.into()
+        }
     }
 }
 
@@ -330,7 +308,9 @@ impl fmt::Display for LedgerLocation {
 
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.words().fmt(f)
+        let Inner { location, cause } = &*self.0;
+        let is_database = matches!(location, LedgerLocation::Database(_));
+        write!(f, "ledger {location}: {}", cause.message(is_database))
     }
 }
 

@@ -263,7 +263,7 @@ impl Ledger {
             let store = self.open(false)?;
             store.map_or(Ok(()), |store| {
                 let header = store.header();
-                header.check_service(&base_url::normal(&service))
+                header.check_service(&base_url::normalize(&service))
             })
         })
     }
@@ -324,7 +324,7 @@ impl Ledger {
     pub fn set_base_url(&self, base_url: &str) -> Result<(), LedgerError> {
         self.with_store(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
-            let service = base_url::normal(&url);
+            let service = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
                 let is_changed = !base_url::is_same(&header.service, &service);
                 Ok(is_changed.then(|| Header {

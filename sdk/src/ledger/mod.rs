@@ -34,6 +34,10 @@ mod key_hash;
 #[cfg(feature = "ledger")]
 mod lease;
 #[cfg(feature = "ledger")]
+#[expect(
+    clippy::module_inception,
+    reason = "the file has the type `Ledger` and nothing else"
+)]
 mod ledger;
 #[cfg(feature = "ledger")]
 mod maintenance;

@@ -4,7 +4,7 @@ use serde::{Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 use crate::{
-    contract::schema::FieldKind,
+    specification::schema::FieldKind,
     value::{Decimal, Given},
 };
 
@@ -31,16 +31,16 @@ impl Serialize for Document<'_> {
                 Ok(number) => number.serialize(serializer),
                 Err(_) => digits.serialize(serializer),
             },
-            (FieldKind::One(model), Value::Object(fields)) => {
+            (FieldKind::Model(model), Value::Object(fields)) => {
                 serializer.collect_map(fields.iter().map(|(name, value)| {
                     let field = model.fields.iter().find(|field| field.wire == name);
                     // Undocumented fields have no kind, and are written as they are.
-                    let kind = field.map_or(FieldKind::Object, |field| field.kind);
+                    let kind = field.map_or(FieldKind::JsonObject, |field| field.kind);
                     (name, Document(value, kind))
                 }))
             }
-            (FieldKind::Many(model), Value::Array(items)) => {
-                let kind = FieldKind::One(model);
+            (FieldKind::ModelList(model), Value::Array(items)) => {
+                let kind = FieldKind::Model(model);
                 serializer.collect_seq(items.iter().map(|item| Document(item, kind)))
             }
             (_, value) => value.serialize(serializer),

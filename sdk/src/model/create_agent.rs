@@ -5,12 +5,14 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
-    contract::names,
-    json::document::without_bom,
+    json::document_limits::without_bom,
     rules::{
-        fields::{Fields, check_names, object},
-        validate::{Null, UnknownFields, ValidationError, Violation, check_text, of_kind, pointer},
+        fields::{Fields, check_names, parse_object},
+        validate::{
+            Null, UnknownFields, ValidationError, Violation, check_kind, check_text, field_pointer,
+        },
     },
+    specification::field_names,
     value::{AssignedRole, BrokerageId, CollectiveId, Json, JsonKind, Nullable, OfficeId},
 };
 
@@ -161,14 +163,14 @@ impl CreateAgent {
         body: impl AsRef<[u8]>,
         unknown: UnknownFields,
     ) -> Result<Self, ValidationError> {
-        let object = object("", without_bom(body.as_ref()));
+        let object = parse_object("", without_bom(body.as_ref()));
         let mut fields = Fields::new(object.map_err(ValidationError::one)?);
         let request = Self {
-            email: fields.required_text("email"),
-            first_name: fields.required_text("first_name"),
-            last_name: fields.required_text("last_name"),
+            email: fields.take_required_text("email"),
+            first_name: fields.take_required_text("first_name"),
+            last_name: fields.take_required_text("last_name"),
             profile: fields
-                .value("profile", JsonKind::Object, Null::Required)
+                .take("profile", JsonKind::Object, Null::Required)
                 .and_then(|profile| {
                     AgentProfile::read(
                         profile.as_bytes(),
@@ -178,13 +180,13 @@ impl CreateAgent {
                     )
                 })
                 .unwrap_or_default(),
-            role: fields.optional_text("role"),
-            phone: fields.optional_text("phone"),
-            image_url: fields.nullable_text("image_url"),
-            date_of_birth: fields.nullable_text("date_of_birth"),
-            brokerage_id: fields.nullable_text("brokerage_id"),
-            office_id: fields.nullable_text("office_id"),
-            collective_id: fields.nullable_text("collective_id"),
+            role: fields.take_optional_text("role"),
+            phone: fields.take_optional_text("phone"),
+            image_url: fields.take_nullable_text("image_url"),
+            date_of_birth: fields.take_nullable_text("date_of_birth"),
+            brokerage_id: fields.take_nullable_text("brokerage_id"),
+            office_id: fields.take_nullable_text("office_id"),
+            collective_id: fields.take_nullable_text("collective_id"),
         };
         ValidationError::check(fields.finish(unknown))?;
         Ok(request)
@@ -212,7 +214,7 @@ impl CreateAgent {
     /// The JSON body to be sent.
     pub fn to_json(&self) -> Json {
         // There are only strings and JSON values, which always serialize.
-        Json::written(self)
+        Json::from_infallible(self)
     }
 
     /// E-mail address.
@@ -331,7 +333,7 @@ macro_rules! setters {
             #[must_use]
             pub fn $setter(self, value: impl Into<$type>) -> Self {
                 let value: $type = value.into();
-                self.with(Cow::Borrowed($wire), Json::written(value))
+                self.with(Cow::Borrowed($wire), Json::from_infallible(value))
             }
 
             #[doc = concat!("Sets `", $wire, "`, or omits it if `None`.")]
@@ -352,7 +354,7 @@ impl AgentProfile {
         Self::default()
     }
 
-    names::profile_fields!(setters);
+    field_names::profile_fields!(setters);
 
     /// Sets a field by its wire name, even an undocumented one. Setting a known field this way
     /// replaces it, and the rules check its type.
@@ -368,7 +370,7 @@ impl AgentProfile {
 
     /// The wire names of the documented fields, in the specification's order.
     pub fn known_fields() -> impl Iterator<Item = &'static str> {
-        names::PROFILE_NAMES.iter().copied()
+        field_names::PROFILE_FIELD_NAMES.iter().copied()
     }
 
     /// Unknown fields are kept all the same: the request is the caller's. There is no profile where there is no object,
@@ -379,7 +381,9 @@ impl AgentProfile {
         unknown: UnknownFields,
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
-        let object = object(at, json).map_err(|wrong| out.push(wrong)).ok()?;
+        let object = parse_object(at, json)
+            .map_err(|wrong| out.push(wrong))
+            .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {
             // It always is JSON.
@@ -394,19 +398,25 @@ impl AgentProfile {
     /// Checks the types of the documented fields, and the names.
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         // In the order of the specification, but without a look-up for each of its names.
-        let place = |name: &str| names::PROFILE_NAMES.iter().position(|known| *known == name);
+        let place = |name: &str| {
+            field_names::PROFILE_FIELD_NAMES
+                .iter()
+                .position(|known| *known == name)
+        };
         let mut given: Vec<_> = self.fields.iter().collect();
         given.sort_by_key(|(name, _)| place(name));
         for (name, value) in given {
-            let documented = names::PROFILE.iter().find(|(known, _)| known == name);
+            let documented = field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| known == name);
             if let Some(&(_, kind)) = documented
-                && let Err((code, detail)) = of_kind(value.kind(), kind, Null::Forbidden)
+                && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
             {
-                out.push(Violation::new(pointer(at, name), code, detail));
+                out.push(Violation::new(field_pointer(at, name), code, detail));
             }
         }
         let given = self.fields.keys().map(|name| &**name);
-        check_names(given, names::PROFILE_NAMES, at, unknown, out);
+        check_names(given, field_names::PROFILE_FIELD_NAMES, at, unknown, out);
     }
 
     /// A field by its wire name, if it is set.

@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
-    contract::schema::{Field, FieldKind, Model, Presence},
     json::{
         decode,
-        decode_error::{Expected, Step, pointer},
+        decode_error::{Expected, Step, format_pointer},
         unreadable::{Unreadable, UnreadableField},
     },
     model::any_format::document,
     model::field::{FieldValue, lex_apart, lex_lenient, lex_lenient_apart},
+    specification::schema::{Field, FieldKind, Model, Presence},
     value::*,
 };
 
@@ -67,7 +67,7 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let json = document(deserializer, FieldKind::One(Self::SCHEMA))?;
+                let json = document(deserializer, FieldKind::Model(Self::SCHEMA))?;
                 Self::from_json(json).map_err(serde::de::Error::custom)
             }
         }
@@ -170,19 +170,19 @@ macro_rules! models {
                 body: impl AsRef<[u8]>,
                 unreadable: Unreadable,
             ) -> Result<Self, $crate::DecodeError> {
-                Self::from_json_while(body, unreadable, None)
+                Self::from_json_cancellable(body, unreadable, None)
             }
 
-            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `go_on` is asked every 64 KB, and
+            /// [`from_json_with`](Self::from_json_with) for a document that may be large: `should_continue` is called every 64 KB, and
             /// stops it.
             #[doc(hidden)]
-            pub fn from_json_while(
+            pub fn from_json_cancellable(
                 body: impl AsRef<[u8]>,
                 unreadable: Unreadable,
-                go_on: Option<&dyn Fn() -> bool>,
+                should_continue: Option<&dyn Fn() -> bool>,
             ) -> Result<Self, $crate::DecodeError> {
-                let kind = FieldKind::One(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, unreadable, go_on, FieldValue::lex)
+                let kind = FieldKind::Model(Self::SCHEMA);
+                decode::decode(body.as_ref(), kind, unreadable, should_continue, FieldValue::lex)
             }
 
             /// Decodes a JSON array of them.
@@ -192,8 +192,8 @@ macro_rules! models {
             /// # Errors
             /// As for [`from_json`](Self::from_json); the path begins with the index, such as `[2].id`.
             pub fn list_from_json(body: impl AsRef<[u8]>) -> Result<Vec<Self>, $crate::DecodeError> {
-                let kind = FieldKind::Many(Self::SCHEMA);
-                decode::read(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
+                let kind = FieldKind::ModelList(Self::SCHEMA);
+                decode::decode(body.as_ref(), kind, Unreadable::Error, None, FieldValue::lex)
             }
         }
 
@@ -214,16 +214,16 @@ macro_rules! models {
         }
 
         impl FieldValue for $model {
-            const KIND: FieldKind = FieldKind::One(Self::SCHEMA);
+            const KIND: FieldKind = FieldKind::Model(Self::SCHEMA);
 
             #[inline(always)]
-            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::Lexed<Self> {
+            fn lex(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {
                 $( let mut $field = models!(@nothing $need $type); )+
                 let mut extra = BTreeMap::new();
                 $crate::__read_fields!(lexer, {
                     $( $wire => $field = models!(@lex $need lexer $type = $wire, extra), $field = models!(@lex_apart $need lexer $type = $wire, extra); )+
                     name => {
-                        let value = Json::from_raw(lexer.raw()?);
+                        let value = Json::from_raw(lexer.read_raw()?);
                         extra.insert(name.into_owned(), value);
                     },
                 });
@@ -238,8 +238,8 @@ macro_rules! models {
                     path.push(Step::Field($wire.into(), None));
                     match self.extra.get($wire) {
                         Some(json) => found.push(UnreadableField {
-                            pointer: pointer(path),
-                            expected: Expected::of(<$type as FieldValue>::KIND),
+                            pointer: format_pointer(path),
+                            expected: Expected::from_kind(<$type as FieldValue>::KIND),
                             json: json.clone(),
                         }),
                         None => self.$field.add_unreadable(path, found),
@@ -282,7 +282,7 @@ macro_rules! models {
         lex_lenient_apart::<$type>($lexer, $wire, &mut $extra)?
     };
 
-    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::Refused)? };
+    (@lexed required $field:ident) => { $field.ok_or($crate::json::lexer::LexError)? };
     (@lexed $lenient:ident $field:ident) => { $field };
 
     (@write optional $fields:ident $self:ident.$field:ident, $wire:literal) => {
@@ -319,7 +319,7 @@ fn unreadable_names(model: &'static Model, extra: &BTreeMap<String, Json>) -> Ve
 /// The JSON of a model with one more field; of two with the same name, the last one counts.
 fn with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Models and names always serialize, and a model without any field is `{}`.
-    let mut json = Json::written(model).into_text();
+    let mut json = Json::from_infallible(model).into_text();
     json.pop();
     let separator = if json.len() > 1 { "," } else { "" };
     format!("{json}{separator}{}:{value}}}", Json::string(name))

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::{
-    contract::schema::FieldKind,
     json::{
         decode_error::Step,
-        lexer::{Lexed, Lexer, Refused},
+        lexer::{LexError, LexResult, Lexer},
         unreadable::UnreadableField,
     },
+    specification::schema::FieldKind,
     value::{Decimal, Json, WireText},
 };
 
@@ -22,7 +22,7 @@ pub(super) trait FieldValue: Sized {
     ///
     /// The functions for fields and strings are inlined into their reader, so that a value is created at its final
     /// place: a processor stalls when a value that was just written in parts is moved as a whole.
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self>;
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self>;
 
     /// Adds the fields at any depth that could not be read, each with the path that leads to it.
     fn add_unreadable<'a>(&'a self, _: &mut Vec<Step<'a>>, _: &mut Vec<UnreadableField>) {}
@@ -40,10 +40,10 @@ pub(super) fn lex_lenient<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
-) -> Lexed<T> {
+) -> LexResult<T> {
     lexer.peek();
     let start = lexer.position();
-    T::lex(lexer).or_else(|Refused| {
+    T::lex(lexer).or_else(|LexError| {
         lex_absent(lexer, start, wire, extra)?;
         Ok(T::default())
     })
@@ -59,12 +59,12 @@ fn lex_absent(
     start: usize,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
-) -> Lexed<()> {
+) -> LexResult<()> {
     if lexer.slice_from(start).starts_with("null") {
-        lexer.go_back(start);
-        return lexer.null();
+        lexer.set_position(start);
+        return lexer.read_null();
     }
-    if let Some(value) = lexer.skipped(start, wire)? {
+    if let Some(value) = lexer.skip_unreadable_value(start, wire)? {
         extra.insert(wire.to_owned(), Json::from_raw(value));
     }
     Ok(())
@@ -76,13 +76,13 @@ pub(super) fn lex_lenient_apart<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
     wire: &'static str,
     extra: &mut BTreeMap<String, Json>,
-) -> Lexed<T> {
+) -> LexResult<T> {
     lex_lenient(lexer, wire, extra)
 }
 
 /// Calls a reader without inlining it.
 #[inline(never)]
-pub(super) fn lex_apart<T: FieldValue>(lexer: &mut Lexer<'_>) -> Lexed<T> {
+pub(super) fn lex_apart<T: FieldValue>(lexer: &mut Lexer<'_>) -> LexResult<T> {
     T::lex(lexer)
 }
 
@@ -90,7 +90,7 @@ impl<T: FieldValue> FieldValue for Option<T> {
     const KIND: FieldKind = T::KIND;
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         T::lex(lexer).map(Some)
     }
 
@@ -107,22 +107,22 @@ impl<T: FieldValue> FieldValue for Option<T> {
 
 impl<T: FieldValue> FieldValue for Vec<T> {
     const KIND: FieldKind = match T::KIND {
-        FieldKind::One(model) => FieldKind::Many(model),
+        FieldKind::Model(model) => FieldKind::ModelList(model),
         // The table has no other lists.
-        _ => FieldKind::Object,
+        _ => FieldKind::JsonObject,
     };
 
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        let mut more = lexer.array()?;
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        let mut more = lexer.begin_array()?;
         if !more {
             return Ok(Vec::new());
         }
-        let mut values = Vec::with_capacity(lexer.likely_items());
+        let mut values = Vec::with_capacity(lexer.expected_items());
         while more {
             values.push(T::lex(lexer)?);
-            more = lexer.item()?;
+            more = lexer.next_item()?;
         }
-        lexer.had_items(values.len());
+        lexer.record_item_count(values.len());
         Ok(values)
     }
 
@@ -139,8 +139,8 @@ impl FieldValue for i64 {
     const KIND: FieldKind = FieldKind::Integer;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.integer()
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        lexer.read_integer()
     }
 }
 
@@ -148,8 +148,8 @@ impl FieldValue for NaiveDate {
     const KIND: FieldKind = FieldKind::Date;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.date()
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        lexer.read_date()
     }
 }
 
@@ -157,8 +157,8 @@ impl FieldValue for DateTime<Utc> {
     const KIND: FieldKind = FieldKind::Timestamp;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.timestamp()
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        lexer.read_timestamp()
     }
 }
 
@@ -166,8 +166,8 @@ impl FieldValue for bool {
     const KIND: FieldKind = FieldKind::Boolean;
 
     #[inline]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.boolean()
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        lexer.read_boolean()
     }
 }
 
@@ -175,37 +175,37 @@ impl FieldValue for Decimal {
     const KIND: FieldKind = FieldKind::Decimal;
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        lexer.decimal()
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        lexer.read_decimal()
     }
 }
 
 impl<T: WireText> FieldValue for T {
-    const KIND: FieldKind = match (T::OPEN_SET, T::IS_IDENTIFIER) {
-        (Some(name), _) => FieldKind::OpenSet(name),
+    const KIND: FieldKind = match (T::EXTENSIBLE_ENUM, T::IS_IDENTIFIER) {
+        (Some(name), _) => FieldKind::ExtensibleEnum(name),
         (None, true) => FieldKind::Identifier,
-        (None, false) => FieldKind::Text,
+        (None, false) => FieldKind::String,
     };
 
     #[inline(always)]
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
-        match lexer.plain() {
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
+        match lexer.read_plain_string() {
             Some(text) => Ok(text.into()),
-            None => Ok(lexer.string()?.into_owned().into()),
+            None => Ok(lexer.read_string()?.into_owned().into()),
         }
     }
 }
 
 impl FieldValue for BTreeMap<String, String> {
-    const KIND: FieldKind = FieldKind::Strings;
+    const KIND: FieldKind = FieldKind::StringMap;
 
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         let mut map = BTreeMap::new();
-        let mut more = lexer.object()?;
+        let mut more = lexer.begin_object()?;
         while more {
-            let name = lexer.name()?;
+            let name = lexer.read_name()?;
             map.insert(name.into_owned(), String::lex(lexer)?);
-            more = lexer.field()?;
+            more = lexer.next_field()?;
         }
         Ok(map)
     }
@@ -213,12 +213,12 @@ impl FieldValue for BTreeMap<String, String> {
 
 /// A free-form object, kept as its exact text.
 impl FieldValue for Json {
-    const KIND: FieldKind = FieldKind::Object;
+    const KIND: FieldKind = FieldKind::JsonObject;
 
-    fn lex(lexer: &mut Lexer<'_>) -> Lexed<Self> {
+    fn lex(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         match lexer.peek() {
-            b'{' => Ok(Json::from_raw(lexer.raw()?)),
-            _ => Err(Refused),
+            b'{' => Ok(Json::from_raw(lexer.read_raw()?)),
+            _ => Err(LexError),
         }
     }
 }

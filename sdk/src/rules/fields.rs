@@ -1,4 +1,4 @@
-//! The fields of an object in a request, and the rules on their names and types.
+//! Parsing of the fields of a request, with the rules on their names and types.
 
 use std::{
     borrow::Cow,
@@ -8,30 +8,31 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    contract::names,
-    json::lexer::{Lexed, Lexer},
+    json::lexer::{LexResult, Lexer},
     rules::validate::{
-        Null, UnknownFields, Violation, ViolationCode, check_text, of_kind, pointer,
+        Null, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
     },
+    specification::field_names,
     value::{JsonKind, Nullable},
 };
 
-/// How alike two names must be for one to have been meant by the other, from 0 to 1.
-const ALIKE: f64 = 0.85;
+/// The similarity of two names, from 0 to 1, above which one is suggested as a correction of the other.
+const MIN_SIMILARITY: f64 = 0.85;
 
-/// For how many undocumented names in an object a documented one is looked for: comparing takes time, and nobody reads more.
-const GUESSES: usize = 100;
+/// The maximum number of undocumented names in an object that get a suggestion. Comparing names takes time, and a reader needs no
+/// more.
+const MAX_SUGGESTIONS: usize = 100;
 
-/// The names and values of an object, which are valid JSON, in their order. Of equal names, the last counts.
+/// The names of an object and its values as JSON text, in order. Of equal names, the last counts.
 type Object<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
-/// The object in this text, which is to stand at `at`.
-pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
+/// Parses a JSON object. `at` is its pointer.
+pub(crate) fn parse_object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violation> {
     let text = str::from_utf8(json).ok();
-    if let Some(Ok(object)) = text.map(read) {
+    if let Some(Ok(object)) = text.map(read_members) {
         return Ok(object);
     }
-    // The lexer does not say what it refuses.
+    // The lexer's error has no position.
     let error = serde_json::from_slice::<BTreeMap<String, &RawValue>>(json).err();
     let detail = match (error, text) {
         (Some(error), text) if !error.is_data() || text.is_none() => {
@@ -39,32 +40,32 @@ pub(crate) fn object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, Violati
             format!("must be JSON, which it is not at line {line} column {column}")
         }
         (_, text) => {
-            let found = JsonKind::of(text.unwrap_or_default());
+            let found = JsonKind::from_json(text.unwrap_or_default());
             format!("must be an object, got {}", found.name())
         }
     };
     Err(Violation::new(at, ViolationCode::WrongType, detail))
 }
 
-fn read(text: &str) -> Lexed<Object<'_>> {
-    let mut object = Object::with_capacity(names::CREATE_AGENT.len());
+fn read_members(text: &str) -> LexResult<Object<'_>> {
+    let mut object = Object::with_capacity(field_names::CREATE_AGENT_FIELD_NAMES.len());
     let mut lexer = Lexer::new(text);
-    let mut more = lexer.object()?;
+    let mut more = lexer.begin_object()?;
     while more {
-        let name = lexer.name()?;
+        let name = lexer.read_name()?;
         lexer.peek();
         let start = lexer.position();
-        if lexer.plain().is_none() {
-            lexer.raw()?;
+        if lexer.read_plain_string().is_none() {
+            lexer.read_raw()?;
         }
         object.push((name, lexer.slice(start, lexer.position())));
-        more = lexer.field()?;
+        more = lexer.next_field()?;
     }
-    lexer.end()?;
+    lexer.expect_end()?;
     Ok(object)
 }
 
-/// The fields of an agent to create, with what is wrong with those that have been read.
+/// The fields of a create request that have not been taken yet, and the violations in the others.
 pub(crate) struct Fields<'a> {
     object: Object<'a>,
     pub(crate) violations: Vec<Violation>,
@@ -78,12 +79,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes out a field, if it is there and has the right type.
-    pub(crate) fn value(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
-        let checked = match self.object.iter().rposition(|(of, _)| of == name) {
+    /// Removes a field, and returns its JSON text if the field is present and has the right type.
+    pub(crate) fn take(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
+        let checked = match self.object.iter().rposition(|(field, _)| field == name) {
             Some(at) => {
                 let (_, value) = self.object.remove(at);
-                of_kind(JsonKind::of(value), kind, null).map(|()| value)
+                check_kind(JsonKind::from_json(value), kind, null).map(|()| value)
             }
             None if null == Null::Required => Err((
                 ViolationCode::Required,
@@ -91,48 +92,53 @@ impl<'a> Fields<'a> {
             )),
             None => return None,
         };
-        let note = |(code, detail)| {
-            let violation = Violation::new(pointer("", name), code, detail);
+        let record = |(code, detail)| {
+            let violation = Violation::new(field_pointer("", name), code, detail);
             self.violations.push(violation);
         };
-        checked.map_err(note).ok()
+        checked.map_err(record).ok()
     }
 
-    /// A text that is required; empty if it is missing or wrong, which is a violation.
-    pub(crate) fn required_text(&mut self, name: &str) -> String {
-        let value = self.value(name, JsonKind::String, Null::Required);
+    /// Removes a required string, and returns it. A missing or invalid one is a violation, and empty.
+    pub(crate) fn take_required_text(&mut self, name: &str) -> String {
+        let value = self.take(name, JsonKind::String, Null::Required);
         value
-            .and_then(|value| self.text(name, value))
+            .and_then(|value| self.parse_text(name, value))
             .unwrap_or_default()
     }
 
-    /// A text that may be omitted, but must not be null.
-    pub(crate) fn optional_text<T: From<String>>(&mut self, name: &str) -> Option<T> {
-        let value = self.value(name, JsonKind::String, Null::Forbidden)?;
-        self.text(name, value).map(T::from)
+    /// Removes a string that may be missing, but must not be null.
+    pub(crate) fn take_optional_text<T: From<String>>(&mut self, name: &str) -> Option<T> {
+        let value = self.take(name, JsonKind::String, Null::Forbidden)?;
+        self.parse_text(name, value).map(T::from)
     }
 
-    /// A text that may be omitted or null.
-    pub(crate) fn nullable_text<T: From<String>>(&mut self, name: &str) -> Option<Nullable<T>> {
-        match self.value(name, JsonKind::String, Null::Allowed)? {
+    /// Removes a string that may be missing or null.
+    pub(crate) fn take_nullable_text<T: From<String>>(
+        &mut self,
+        name: &str,
+    ) -> Option<Nullable<T>> {
+        match self.take(name, JsonKind::String, Null::Allowed)? {
             "null" => Some(Nullable::Null),
             value => self
-                .text(name, value)
+                .parse_text(name, value)
                 .map(|text| Nullable::Value(text.into())),
         }
     }
 
-    /// The text in a JSON string, whose rule is checked.
-    fn text(&mut self, name: &str, json: &str) -> Option<String> {
-        let inner = json.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    /// Parses a JSON string, and checks the rule of its field.
+    fn parse_text(&mut self, name: &str, json: &str) -> Option<String> {
+        let inner = json
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
         let text = match inner {
             Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
             _ => serde_json::from_str(json).ok(),
         };
         if text.is_none() {
-            // The only JSON string that is not a Rust string is one with an unpaired surrogate.
+            // A valid JSON string is a Rust string unless it has an unpaired surrogate.
             self.violations.push(Violation::new(
-                pointer("", name),
+                field_pointer("", name),
                 ViolationCode::WrongType,
                 "must be Unicode text, got an unpaired surrogate",
             ));
@@ -141,12 +147,12 @@ impl<'a> Fields<'a> {
         text
     }
 
-    /// What is wrong, once every documented field has been taken out; if undocumented ones are to be rejected, they are, too.
+    /// Returns the violations, after every documented field has been taken. With `UnknownFields::Reject`, the rest are violations.
     pub(crate) fn finish(mut self, unknown: UnknownFields) -> Vec<Violation> {
         let given = self.object.iter().map(|(name, _)| &**name);
         check_names(
             given,
-            names::CREATE_AGENT,
+            field_names::CREATE_AGENT_FIELD_NAMES,
             "",
             unknown,
             &mut self.violations,
@@ -155,7 +161,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reports undocumented names, in alphabetical order, if they are to be rejected.
+/// Reports undocumented names as violations, in alphabetical order, unless they are ignored.
 pub(crate) fn check_names<'n>(
     given: impl Iterator<Item = &'n str>,
     documented: &[&str],
@@ -168,32 +174,33 @@ pub(crate) fn check_names<'n>(
     }
     let others: BTreeSet<_> = given.filter(|name| !documented.contains(name)).collect();
     out.extend(others.into_iter().enumerate().map(|(index, name)| {
-        let meant = (index < GUESSES)
-            .then(|| meant_by(name, documented))
+        let suggestion = (index < MAX_SUGGESTIONS)
+            .then(|| find_similar(name, documented))
             .flatten();
-        let hint = match meant {
-            Some(meant) => format!("did you mean {meant:?}?"),
+        let hint = match suggestion {
+            Some(suggestion) => format!("did you mean {suggestion:?}?"),
             None => "check the spelling".to_owned(),
         };
         Violation::new(
-            pointer(at, name),
+            field_pointer(at, name),
             ViolationCode::UnknownField,
             format!("is not a documented field; {hint}"),
         )
     }));
 }
 
-/// The documented field that an undocumented name may have been meant for.
-fn meant_by<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
-    let given = letters(name);
-    let likeness = |known: &str| strsim::jaro_winkler(&given, &letters(known));
-    let known = documented.iter().map(|known| (likeness(known), *known));
-    let (likeness, known) = known.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    (likeness >= ALIKE).then_some(known)
+/// Returns the documented field whose name is most similar to an undocumented name, if it is similar enough.
+fn find_similar<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
+    let given = normalize_name(name);
+    let similarity = |known: &str| strsim::jaro_winkler(&given, &normalize_name(known));
+    let known = documented.iter().map(|known| (similarity(known), *known));
+    let (similarity, known) = known.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+    (similarity >= MIN_SIMILARITY).then_some(known)
 }
 
-/// A name without what tells `externalId` from `external_id`. Of a long name the beginning: comparing takes time.
-fn letters(name: &str) -> String {
+/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because comparing
+/// long names takes time.
+fn normalize_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.take(64).flat_map(char::to_lowercase).collect()
 }

@@ -1,6 +1,6 @@
-//! The rules for a create request, and the codes of their violations.
+//! The rules of a create request, and the codes of their violations.
 //!
-//! The client checks them before a byte leaves, and the sandbox server when a body arrives: both share one set.
+//! The client checks a request before it sends anything, and the sandbox server checks each body that arrives.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use serde::Serialize;
 use url::Url;
 
 use crate::{
-    contract::names::{self, pointer_token},
-    value::{JsonKind, Role, open_set, parse_date},
+    specification::field_names::{self, escape_pointer_token},
+    value::{JsonKind, Role, extensible_enum, parse_date},
 };
 
 /// The shortest first or last name, in Unicode code points (specification, "Limits").
@@ -19,13 +19,13 @@ pub const NAME_MIN: usize = 1;
 /// The longest first or last name, in Unicode code points (specification, "Limits").
 pub const NAME_MAX: usize = 255;
 
-/// How many violations an error text shows. Only unknown fields can cause more.
-const SHOWN: usize = 100;
+/// The maximum number of violations in an error message. Only unknown fields can cause more.
+const MAX_SHOWN: usize = 100;
 
-/// One way in which a request breaks the rules.
+/// A violation of a rule in a request.
 ///
-/// Its texts never repeat a given value. The pointer is exact; `Display` and `Debug` show `*` in place of names that
-/// are not in the specification, because they may be personal data.
+/// Its texts never repeat a value of the request. The pointer is exact; `Display` and `Debug` show `*` in place of names that
+/// are not in the specification, because such names may be personal data.
 ///
 /// ```
 /// use dealkit::{Violation, ViolationCode};
@@ -37,17 +37,17 @@ const SHOWN: usize = 100;
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Where the violation is, as a JSON pointer (RFC 6901) into the request body; empty for the body
-    /// itself. It can contain names from the request.
+    /// The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can contain names from the
+    /// request.
     pub pointer: String,
-    /// Which rule is broken.
+    /// The violated rule.
     pub code: ViolationCode,
-    /// What is wrong, and what would be right, for people.
+    /// The problem and the expected value, for people.
     pub detail: String,
 }
 
 impl Violation {
-    /// A violation at `pointer`.
+    /// Creates a violation at `pointer`.
     pub fn new(pointer: impl Into<String>, code: ViolationCode, detail: impl Into<String>) -> Self {
         Self {
             pointer: pointer.into(),
@@ -56,13 +56,13 @@ impl Violation {
         }
     }
 
-    /// The pointer as shown in texts: with `*` in place of each name that is not in the specification.
+    /// The pointer for messages, with `*` in place of each name that is not in the specification.
     pub fn masked_pointer(&self) -> String {
-        names::masked_pointer(&self.pointer)
+        field_names::mask_pointer(&self.pointer)
     }
 
-    /// Where the violation is, for an error text: a pointer, or a name for the whole.
-    pub(crate) fn place(&self) -> String {
+    /// Returns the location for messages: the masked pointer, or a name for the whole body.
+    pub(crate) fn location(&self) -> String {
         match (self.pointer.as_str(), &self.code) {
             ("", ViolationCode::InvalidId) => "the identifier".to_owned(),
             ("", _) => "the body".to_owned(),
@@ -73,7 +73,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.place(), self.detail, self.code)
+        write!(f, "{}: {} ({})", self.location(), self.detail, self.code)
     }
 }
 
@@ -87,9 +87,8 @@ impl fmt::Debug for Violation {
     }
 }
 
-open_set! {
-    /// The rule that a request breaks. The SDK and the sandbox share a closed list; a code that another service invents
-    /// is kept in `Other`.
+extensible_enum! {
+    /// The rule that a request violates. The SDK and the sandbox share these codes; another service's code is `Other`.
     ViolationCode {
         /// A required field is missing.
         Required = "required",
@@ -118,7 +117,7 @@ open_set! {
     }
 }
 
-/// A request breaks the rules: every violation, not just the first. `Display` shows the first 100.
+/// The violations in a request: all of them, not just the first. `Display` shows the first 100.
 ///
 /// ```
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -139,12 +138,12 @@ pub struct ValidationError {
 }
 
 impl ValidationError {
-    /// What is wrong, in the order of the specification's tables; at least one.
+    /// The violations, in the order of the specification's tables; never empty.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// Returns these violations as an error, if there are any; for rules that are checked elsewhere.
+    /// Returns these violations as an error, unless the list is empty.
     ///
     /// # Errors
     /// When `violations` is not empty.
@@ -166,13 +165,13 @@ impl ValidationError {
 impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the request breaks the rules: ")?;
-        for (at, violation) in self.violations.iter().take(SHOWN).enumerate() {
+        for (at, violation) in self.violations.iter().take(MAX_SHOWN).enumerate() {
             if at > 0 {
                 f.write_str("; ")?;
             }
             violation.fmt(f)?;
         }
-        match self.violations.len().saturating_sub(SHOWN) {
+        match self.violations.len().saturating_sub(MAX_SHOWN) {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
         }
@@ -181,7 +180,7 @@ impl fmt::Display for ValidationError {
 
 impl std::error::Error for ValidationError {}
 
-/// How to treat fields that are not in the specification.
+/// The handling of fields that are not in the specification.
 ///
 /// ```
 /// use dealkit::{CreateAgent, UnknownFields};
@@ -200,8 +199,10 @@ pub enum UnknownFields {
     Reject,
 }
 
+/// The handling of null and of a missing field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
+    /// Null is allowed, and the field may be omitted.
     Allowed,
     /// Null is not allowed, but the field may be omitted.
     Forbidden,
@@ -209,43 +210,51 @@ pub(crate) enum Null {
     Required,
 }
 
-/// The code and the detail of a broken rule.
-pub(crate) type Broken = (ViolationCode, String);
+/// The code and the detail of a violation whose pointer is known elsewhere.
+pub(crate) type CodeAndDetail = (ViolationCode, String);
 
-/// Checks the rule on a field of the request that is text, if it is present. Identifiers are opaque: every string is valid.
+/// Checks the rule of a string field, if the field is present. Any string is a valid identifier.
 pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violation>) {
     let rule = match field {
-        "email" => email,
-        "first_name" | "last_name" => name,
-        "role" => role,
-        "phone" => phone,
-        "image_url" => web_url,
-        "date_of_birth" => date,
+        "email" => check_email,
+        "first_name" | "last_name" => check_name,
+        "role" => check_role,
+        "phone" => check_phone,
+        "image_url" => check_image_url,
+        "date_of_birth" => check_date,
         _ => |_: &str| Ok(()),
     };
     if let Some(Err((code, detail))) = text.map(rule) {
-        out.push(Violation::new(pointer("", field), code, detail));
+        out.push(Violation::new(field_pointer("", field), code, detail));
     }
 }
 
-/// The kind of value that the documented field at a pointer into a create request takes, as messages name it; for bindings, whose
-/// values have types that JSON lacks.
+/// Returns the expected kind of value of a documented field of a create request, as messages name it. For bindings, whose values have
+/// types that JSON lacks.
 pub fn expected_kind(pointer: &str) -> Option<&'static str> {
     let kind = match pointer.strip_prefix("/profile/") {
-        Some(name) => names::PROFILE.iter().find(|(known, _)| *known == name)?.1,
+        Some(name) => {
+            field_names::PROFILE_FIELDS
+                .iter()
+                .find(|(known, _)| *known == name)?
+                .1
+        }
         None if pointer == "/profile" => JsonKind::Object,
-        None if names::CREATE_AGENT.contains(&pointer.strip_prefix('/')?) => JsonKind::String,
+        None if field_names::CREATE_AGENT_FIELD_NAMES.contains(&pointer.strip_prefix('/')?) => {
+            JsonKind::String
+        }
         None => return None,
     };
     Some(kind.name())
 }
 
-/// The pointer of a field of the object at `at`.
-pub(crate) fn pointer(at: &str, name: &str) -> String {
-    format!("{at}/{}", pointer_token(name))
+/// Returns the pointer of a field of the object at `at`.
+pub(crate) fn field_pointer(at: &str, name: &str) -> String {
+    format!("{at}/{}", escape_pointer_token(name))
 }
 
-pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), Broken> {
+/// Checks the kind of a field's value.
+pub(crate) fn check_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), CodeAndDetail> {
     let expected = kind.name();
     match found {
         _ if found == kind => Ok(()),
@@ -264,8 +273,8 @@ pub(crate) fn of_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(),
     }
 }
 
-/// What follows from whether a rule holds.
-fn rule(holds: bool, code: ViolationCode, detail: &str) -> Result<(), Broken> {
+/// Returns a violation unless the rule holds.
+fn require(holds: bool, code: ViolationCode, detail: &str) -> Result<(), CodeAndDetail> {
     if holds {
         Ok(())
     } else {
@@ -273,19 +282,19 @@ fn rule(holds: bool, code: ViolationCode, detail: &str) -> Result<(), Broken> {
     }
 }
 
-fn email(text: &str) -> Result<(), Broken> {
+fn check_email(text: &str) -> Result<(), CodeAndDetail> {
     let bare_mailbox = Options::default()
         .without_display_text()
         .with_domain_literal()
         .with_no_minimum_sub_domains();
-    rule(
+    require(
         EmailAddress::parse_with_options(text, bare_mailbox).is_ok(),
         ViolationCode::InvalidEmail,
         "must be a bare e-mail address such as ada@example.com",
     )
 }
 
-fn name(text: &str) -> Result<(), Broken> {
+fn check_name(text: &str) -> Result<(), CodeAndDetail> {
     let length = text.chars().count();
     let code = match length {
         NAME_MIN..=NAME_MAX => return Ok(()),
@@ -296,36 +305,36 @@ fn name(text: &str) -> Result<(), Broken> {
     Err((code, detail))
 }
 
-fn role(text: &str) -> Result<(), Broken> {
+fn check_role(text: &str) -> Result<(), CodeAndDetail> {
     text.parse::<Role>().map(drop).map_err(|_| {
         let detail = format!("must be one of {}", Role::NAMES.join(", "));
         (ViolationCode::UnknownValue, detail)
     })
 }
 
-fn phone(text: &str) -> Result<(), Broken> {
+fn check_phone(text: &str) -> Result<(), CodeAndDetail> {
     let digits = text.strip_prefix('+').unwrap_or_default();
-    rule(
+    require(
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()),
         ViolationCode::InvalidPhone,
         "must be a plus sign followed by digits only, such as +15550100",
     )
 }
 
-/// Checks for a URL that a browser can load: `C:\ada.png` and `localhost:8080/ada.png` parse as URLs with other schemes.
-fn web_url(text: &str) -> Result<(), Broken> {
-    // A URL parser trims and drops white space, but a URL that contains any is still a mistake.
+/// Checks that a URL can be loaded by a browser. `C:\ada.png` and `localhost:8080/ada.png` parse as URLs with other schemes.
+fn check_image_url(text: &str) -> Result<(), CodeAndDetail> {
+    // The URL parser drops white space, but a URL with white space is a mistake.
     let is_clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     let is_on_the_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    rule(
+    require(
         is_clean && Url::parse(text).is_ok_and(is_on_the_web),
         ViolationCode::InvalidUrl,
         "must be a URL that begins with https:// or http://, without white space, such as https://example.com/ada.png",
     )
 }
 
-fn date(text: &str) -> Result<(), Broken> {
-    rule(
+fn check_date(text: &str) -> Result<(), CodeAndDetail> {
+    require(
         parse_date(text).is_some(),
         ViolationCode::InvalidDate,
         "must be an existing date, written YYYY-MM-DD, such as 1990-02-28",

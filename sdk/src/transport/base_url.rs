@@ -1,62 +1,45 @@
-//! The URL of a service: which URLs are valid, and when two are the same.
+//! Base URLs of services: their validation and comparison.
+
+use std::borrow::Cow;
 
 use url::Url;
 
-use crate::{
-    contract::wire,
-    value::{
-        marked_text::is_quoted,
-        words::{
-            Setting::{BaseUrl, ServiceKey},
-            Words, words,
-        },
-    },
-};
+use crate::{specification::wire, value::marked_text::is_quoted};
 
-pub(crate) fn parse(text: &str) -> Result<Url, Words> {
+/// Parses a base URL. An error is the problem alone, such as `must begin with https:// or http://`.
+pub(crate) fn parse(text: &str) -> Result<Url, Cow<'static, str>> {
     if is_quoted(text) {
-        return Err(words!(
-            "{} must not be in quotation marks: remove them",
-            BaseUrl
-        ));
+        return Err("must not be in quotation marks: remove them".into());
     }
     let url = Url::parse(text).map_err(|error| {
-        words!(
-            "{} is not an absolute URL such as https://deals.example.com: {}",
-            BaseUrl,
-            error.to_string()
-        )
+        format!("is not an absolute URL such as https://deals.example.com: {error}")
     })?;
-    let wrong = if !matches!(url.scheme(), "http" | "https") {
-        words!("{} must begin with https:// or http://", BaseUrl)
+    let problem = if !matches!(url.scheme(), "http" | "https") {
+        "must begin with https:// or http://"
     } else if !url.username().is_empty() || url.password().is_some() {
-        words!(
-            "{} must not contain a user name or password; pass the service key as {}",
-            BaseUrl,
-            ServiceKey
-        )
+        "must not contain a user name or password; the service key is a setting of its own"
     } else if url.query().is_some() || url.fragment().is_some() {
-        words!("{} must not contain a query or a fragment", BaseUrl)
+        "must not contain a query or a fragment"
     } else if url.path().trim_end_matches('/').ends_with(wire::API_PREFIX) {
-        words!("{} must not end in /v1: dealkit adds it", BaseUrl)
+        "must not end in /v1: dealkit adds it"
     } else {
         return Ok(url);
     };
-    Err(wrong)
+    Err(problem.into())
 }
 
-/// The normal form of a base URL, in whatever form it was given: its host in lower case, without the scheme's default
-/// port and without a slash at the end.
+/// Returns the normal form of a base URL: its host in lower case, without the scheme's default port and without a slash at the
+/// end.
 #[cfg(feature = "ledger")]
-pub(crate) fn normal(url: &Url) -> String {
+pub(crate) fn normalize(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Whether a recorded base URL, perhaps written by hand, is this one.
+/// Returns true if a recorded base URL, which may have been written by hand, is equivalent to this normal one.
 #[cfg(feature = "ledger")]
-pub(crate) fn is_same(written: &str, normal_url: &str) -> bool {
-    match parse(written) {
-        Ok(url) => normal(&url) == normal_url,
-        Err(_) => written == normal_url,
+pub(crate) fn is_same(recorded: &str, normal_url: &str) -> bool {
+    match parse(recorded) {
+        Ok(url) => normalize(&url) == normal_url,
+        Err(_) => recorded == normal_url,
     }
 }

@@ -1,5 +1,9 @@
-//! How far a call has come over all its attempts: the only place that counts and times them, and knows what they may have done.
-//! So the outcome is known, too, if the call is given up.
+//! The progress of a call over all its attempts: their number, their times, and what they may have done at the service. So the
+//! outcome of a call is known even if the call is cancelled.
+//!
+//! Events of attempts have the names of OpenTelemetry's HTTP conventions or, where there are none, names that begin with
+//! `dealkit.`. They contain nothing but the fields listed here: no identifiers, headers or bodies. Integers are signed, because
+//! OpenTelemetry has no unsigned integers, and its layer for `tracing` writes them as text.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -7,23 +11,90 @@ use std::{
 };
 
 use tokio::time::Instant;
+use url::Url;
 
-use crate::transport::{connect::progress::Progress, error::TransportError, outcome::Outcome};
+use crate::transport::{
+    connect::progress::Progress, error::TransportError, operation::Operation, outcome::Outcome,
+    rate::admission::SharedLimits, response::HttpResponse,
+};
 
-/// Knows at any moment what a call may have done at the service.
+/// The call that events and a span describe.
+#[derive(Clone, Copy)]
+pub(crate) struct CallInfo<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) base_url: &'a Url,
+    pub(crate) progress: &'a CallProgress,
+    pub(crate) limits: &'a SharedLimits,
+}
+
+impl CallInfo<'_> {
+    /// Reports an attempt that has ended, and the delay before the next one, if there is one.
+    pub(crate) fn report_attempt(
+        &self,
+        times: AttemptTimes,
+        result: Result<&HttpResponse, &TransportError>,
+        delay: Option<Duration>,
+    ) {
+        let response = result.map_or_else(TransportError::response, Some);
+        let status = response.map(|response| i64::from(response.status.as_u16()));
+        let error_type = result.err().map(TransportError::name);
+        // The macros of tracing need the level as a constant.
+        macro_rules! event {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    target: "dealkit",
+                    {
+                        http.request.method = self.operation.method.as_str(),
+                        url.template = &*self.operation.template,
+                        http.response.status_code = status,
+                        error.type = error_type,
+                        http.request.resend_count = delay.map(|_| i64::from(times.number)),
+                        dealkit.attempt = i64::from(times.number),
+                        dealkit.request_id = response.and_then(HttpResponse::shown_request_id),
+                        dealkit.wait = times.wait.as_secs_f64(),
+                        dealkit.duration = times.duration.as_secs_f64(),
+                        dealkit.delay = delay.map(|delay| delay.as_secs_f64()),
+                    },
+                    $message
+                )
+            };
+        }
+        match delay {
+            Some(_) => event!(warn, "retrying"),
+            None => event!(debug, "attempt ended"),
+        }
+    }
+
+    /// Reports that the service has asked for a pause: all calls of the client wait this long.
+    pub(crate) fn report_pause(&self, pause: Duration, error: &TransportError) {
+        tracing::warn!(
+            target: "dealkit",
+            {
+                http.request.method = self.operation.method.as_str(),
+                url.template = &*self.operation.template,
+                http.response.status_code = error.status().map(|status| i64::from(status.as_u16())),
+                error.type = error.name(),
+                dealkit.delay = pause.as_secs_f64(),
+            },
+            "pausing"
+        );
+    }
+}
+
+/// The progress of a call, which is up to date at any moment.
 #[derive(Default)]
-pub(crate) struct CallProgress(Mutex<AttemptsSoFar>);
+pub(crate) struct CallProgress(Mutex<Attempts>);
 
 #[derive(Default)]
-struct AttemptsSoFar {
-    attempts: u32,
+struct Attempts {
+    count: u32,
     /// The attempt that is being made, or that got the response.
     current: Option<Progress>,
-    /// The outcome of the attempts before it, if there were any.
-    before: Option<Outcome>,
-    /// When the call was sent, or the current or last attempt began or ended.
-    since: Option<Instant>,
-    /// How long the call waited for its first attempt and between attempts, and how long for the last one alone.
+    /// The outcome of the attempts before the current one, if there were any.
+    earlier: Option<Outcome>,
+    /// The time of the latest event: the start of the call, or the start or end of an attempt.
+    latest: Option<Instant>,
+    /// The total time that the call waited before its attempts, and the time that it waited before the last attempt.
     waited: Duration,
     last_wait: Duration,
 }
@@ -36,94 +107,94 @@ pub(crate) struct AttemptTimes {
 }
 
 impl CallProgress {
-    /// Records that the call waits for its first attempt from now on.
-    pub(crate) fn begin(&self) {
-        self.lock().since = Some(Instant::now());
+    /// Records that the call starts, and waits for its first attempt.
+    pub(crate) fn begin(&self, now: Instant) {
+        self.lock().latest = Some(now);
     }
 
-    pub(crate) fn begin_attempt(&self) -> Progress {
-        let mut state = self.lock();
-        state.attempts += 1;
-        let wait = state.pass();
-        state.last_wait = wait;
-        state.waited += wait;
-        state.current.insert(Progress::default()).clone()
+    /// Records that an attempt starts, and returns its progress.
+    pub(crate) fn begin_attempt(&self, now: Instant) -> Progress {
+        let mut attempts = self.lock();
+        attempts.count += 1;
+        let wait = attempts.time_since_latest(now);
+        attempts.last_wait = wait;
+        attempts.waited += wait;
+        attempts.current.insert(Progress::default()).clone()
     }
 
-    /// Records that the attempt has ended, with a response or without one.
-    pub(crate) fn end_attempt(&self) -> AttemptTimes {
-        let mut state = self.lock();
+    /// Records that the attempt has ended, with or without a response.
+    pub(crate) fn end_attempt(&self, now: Instant) -> AttemptTimes {
+        let mut attempts = self.lock();
         AttemptTimes {
-            number: state.attempts,
-            wait: state.last_wait,
-            duration: state.pass(),
+            number: attempts.count,
+            wait: attempts.last_wait,
+            duration: attempts.time_since_latest(now),
         }
     }
 
-    /// Records that the attempt failed with this error, and tells the error of the attempts before it, of which `before` is
-    /// the last.
+    /// Records that the attempt failed with this error, and adds the earlier attempts to the error. `earlier` is the error of the
+    /// attempt before.
     pub(crate) fn attempt_failed(
         &self,
         error: TransportError,
-        before: Option<TransportError>,
+        earlier: Option<TransportError>,
     ) -> TransportError {
-        let mut state = self.lock();
-        let error = error.after(state.attempts, state.may_have_acted_before(), before);
-        state.current = None;
-        state.before = Some(error.outcome());
+        let mut attempts = self.lock();
+        let error = error.after(attempts.count, attempts.may_have_acted_earlier(), earlier);
+        attempts.current = None;
+        attempts.earlier = Some(error.outcome());
         error
     }
 
     /// Records that the attempt ended before any part of its request was sent.
     pub(crate) fn attempt_withheld(&self) {
-        let mut state = self.lock();
-        state.current = None;
-        state.before.get_or_insert(Outcome::NotSent);
+        let mut attempts = self.lock();
+        attempts.current = None;
+        attempts.earlier.get_or_insert(Outcome::NotSent);
     }
 
-    /// What the call has done or may have done so far.
+    /// Returns the outcome of the call so far.
     pub(crate) fn outcome(&self) -> Outcome {
-        let state = self.lock();
-        match &state.current {
-            Some(attempt) => attempt.outcome().after(state.may_have_acted_before()),
-            None => state.before.unwrap_or(Outcome::NotSent),
+        let attempts = self.lock();
+        match &attempts.current {
+            Some(attempt) => attempt.outcome().after(attempts.may_have_acted_earlier()),
+            None => attempts.earlier.unwrap_or(Outcome::NotSent),
         }
     }
 
-    /// Whether the response to an attempt is awaited, or being read.
+    /// Returns whether the call is waiting for the response to an attempt, or reading it.
     pub(crate) fn is_response_due(&self) -> bool {
-        let state = self.lock();
-        let current = state.current.as_ref();
+        let attempts = self.lock();
+        let current = attempts.current.as_ref();
         current.is_some_and(|attempt| attempt.outcome() != Outcome::NotSent)
     }
 
-    /// How long the call has waited, rather than exchanged anything with the service.
+    /// Returns the time that the call has waited before its attempts.
     pub(crate) fn waited(&self) -> Duration {
-        let state = self.lock();
-        match (&state.current, state.since) {
-            (None, Some(since)) => state.waited + since.elapsed(),
-            _ => state.waited,
+        let attempts = self.lock();
+        match (&attempts.current, attempts.latest) {
+            (None, Some(latest)) => attempts.waited + latest.elapsed(),
+            _ => attempts.waited,
         }
     }
 
     pub(crate) fn attempts(&self) -> u32 {
-        self.lock().attempts
+        self.lock().count
     }
 
-    fn lock(&self) -> MutexGuard<'_, AttemptsSoFar> {
+    fn lock(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl AttemptsSoFar {
-    /// The time until now, from which on the next is counted.
-    fn pass(&mut self) -> Duration {
-        let now = Instant::now();
-        let since = self.since.replace(now).unwrap_or(now);
-        now.saturating_duration_since(since)
+impl Attempts {
+    /// Returns the time between the latest event and this one, which becomes the latest.
+    fn time_since_latest(&mut self, now: Instant) -> Duration {
+        let latest = self.latest.replace(now).unwrap_or(now);
+        now.saturating_duration_since(latest)
     }
 
-    fn may_have_acted_before(&self) -> bool {
-        self.before.is_some_and(Outcome::may_have_acted)
+    fn may_have_acted_earlier(&self) -> bool {
+        self.earlier.is_some_and(Outcome::may_have_acted)
     }
 }

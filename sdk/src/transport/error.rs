@@ -1,4 +1,4 @@
-//! What went wrong with a request: the transport's error, which knows connections and responses only.
+//! The error of a request: it covers connections and responses, and knows nothing of operations or models.
 
 use std::time::Duration;
 
@@ -7,92 +7,94 @@ use url::Url;
 
 use crate::{
     transport::{
-        connect::cause::{ConnectFailure, ForeignError},
+        connect::failure::{ConnectFailure, LibraryError},
         outcome::Outcome,
         redact,
         response::HttpResponse,
     },
-    value::words::Words,
+    value::message::Message,
 };
 
-/// The failure of a request, of which there may have been several attempts.
+/// The failure of a request after one or several attempts. Boxed, because results hold it by value.
 pub(crate) struct TransportError(pub(crate) Box<FailedRequest>);
 
 pub(crate) struct FailedRequest {
     pub(crate) cause: TransportCause,
-    /// The response to the last attempt, as far as it arrived.
+    /// The response to the last attempt, complete or in part.
     pub(crate) response: Option<HttpResponse>,
     pub(crate) attempts: Attempts,
-    /// Whether a reused connection broke before any part of a response arrived: as likely as not, the service had closed
-    /// it before the request.
+    /// True if a reused connection broke before any part of a response arrived: the service had probably closed it before the
+    /// request.
     pub(crate) was_stale: bool,
-    /// Whether the service has refused a key, so that it has not acted, and there is another one by now.
+    /// True if the service rejected the key, and so did not act, and the key has changed since.
     pub(crate) has_new_key: bool,
 }
 
-/// Why there is no response that is a success.
+/// The cause of a failed request.
 #[derive(Debug)]
 pub(crate) enum TransportCause {
-    Connect(Option<ConnectFailure>, Option<ForeignError>),
+    Connect(Option<ConnectFailure>, Option<LibraryError>),
     Timeout(Duration, Sent),
-    Interrupted(ForeignError),
-    /// The head of the response is not valid HTTP, here.
-    Malformed(&'static str, ForeignError),
-    /// The service has said that it did not look at the request.
-    NotTaken(ForeignError),
+    /// The connection broke. The message is advice, if there is any.
+    Interrupted(LibraryError, Option<Message>),
+    /// The named part of the response head is not valid HTTP.
+    Malformed(&'static str, LibraryError),
+    /// The service declared that it did not process the request, or the connection closed before the request was sent.
+    NotProcessed(LibraryError),
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
     Unsendable(String),
-    /// The status is not a success, and the service may redirect to this origin.
+    /// The status is not a success. For a redirect, this is the target's origin.
     Status(Option<String>),
 }
 
-/// Whether any part of a request that got no response was sent.
+/// The part of a request without a response that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
-    /// Some or all of it may have reached the service.
-    Perhaps,
+    /// Some or all of the request may have reached the service.
+    Possibly,
 }
 
+/// The attempts of a request.
 #[derive(Default)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
-    /// How long the service asks to wait before the next.
+    /// The wait before the next attempt that the service asks for.
     pub(crate) retry_after: Option<Duration>,
-    /// Whether an attempt before the last one may have made the service act.
+    /// True if the service may have acted on an attempt before the last one.
     pub(crate) earlier_may_have_acted: bool,
     /// The last response to an attempt before the last one.
     pub(crate) earlier_response: Option<HttpResponse>,
-    /// Why there was no further one, if the reason is neither the policy nor the time.
-    pub(crate) not_retried: Option<Words>,
+    /// The reason why the request was not retried, if neither the retry policy nor the deadline explains it.
+    pub(crate) not_retried: Option<String>,
 }
 
 impl TransportCause {
-    /// What the last attempt may have done, to which there was a response with this status, or none.
+    /// Returns the outcome of the last attempt, given the status of its response, if there was one.
     pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
         if let Some(status) = status {
             // The head of the response determines the outcome, however much of the body followed.
-            return Outcome::of_status(status);
+            return Outcome::from_status(status);
         }
         match self {
             Self::Connect(..)
-            | Self::NotTaken(_)
+            | Self::NotProcessed(_)
             | Self::Unsendable(_)
             | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
-            Self::Timeout(_, Sent::Perhaps)
-            | Self::Interrupted(_)
+            Self::Timeout(_, Sent::Possibly)
+            | Self::Interrupted(..)
             | Self::Malformed(..)
             | Self::TooLarge(_)
             | Self::Status(_) => Outcome::Unknown,
         }
     }
 
-    /// What a library below said, if that ended the request.
-    pub(crate) fn foreign(&self) -> Option<&ForeignError> {
+    /// Returns the error of a library below that ended the request, if one did.
+    pub(crate) fn library_error(&self) -> Option<&LibraryError> {
         match self {
             Self::Connect(_, error) => error.as_ref(),
-            Self::Interrupted(error) | Self::Malformed(_, error) | Self::NotTaken(error) => {
+            Self::Interrupted(error, _) | Self::Malformed(_, error) | Self::NotProcessed(error) => {
                 Some(error)
             }
             _ => None,
@@ -122,27 +124,27 @@ impl TransportError {
         self
     }
 
-    /// Records that it ended the attempt with this number, and what came of the previous one.
+    /// Records the number of the attempt that failed, and the error of the attempt before.
     pub(crate) fn after(
         mut self,
         count: u32,
         earlier_may_have_acted: bool,
-        before: Option<Self>,
+        previous: Option<Self>,
     ) -> Self {
         self.0.attempts = Attempts {
             count,
             retry_after: self.retry_after(),
             earlier_may_have_acted,
-            earlier_response: before
-                .and_then(|before| before.0.response.or(before.0.attempts.earlier_response)),
+            earlier_response: previous
+                .and_then(|error| error.0.response.or(error.0.attempts.earlier_response)),
             not_retried: self.0.attempts.not_retried.take(),
         };
         self
     }
 
-    /// Records that the request would have been retried if it were not for this.
-    pub(crate) fn not_retried(mut self, why: impl Into<Words>) -> Self {
-        self.0.attempts.not_retried = Some(why.into());
+    /// Records the reason why the request was not retried.
+    pub(crate) fn not_retried(mut self, reason: impl Into<String>) -> Self {
+        self.0.attempts.not_retried = Some(reason.into());
         self
     }
 
@@ -150,12 +152,12 @@ impl TransportError {
         self.0.response.as_ref().map(|response| response.status)
     }
 
-    /// How long the service asks to wait, counted from now.
+    /// Returns the wait that the service asks for, counted from now.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.0.response.as_ref()?.retry_after()
     }
 
-    /// Whether the response says that the service is overloaded for now.
+    /// Returns true if the response reports a temporary overload of the service.
     pub(crate) fn is_overload(&self) -> bool {
         match self.status() {
             Some(StatusCode::TOO_MANY_REQUESTS) => true,
@@ -165,21 +167,23 @@ impl TransportError {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        let of_last = self.0.cause.outcome(self.status());
-        of_last.after(self.0.attempts.earlier_may_have_acted)
+        let last = self.0.cause.outcome(self.status());
+        last.after(self.0.attempts.earlier_may_have_acted)
     }
 
-    /// Whether this kind of failure may pass by itself.
+    /// Returns true if another attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self.0.cause {
             TransportCause::Status(_) => self
                 .status()
                 .is_some_and(|status| matches!(status.as_u16(), 408 | 429 | 500 | 502 | 503 | 504)),
-            TransportCause::Connect(ref why, _) => !why.as_ref().is_some_and(|why| why.is_lasting),
+            TransportCause::Connect(ref failure, _) => {
+                !failure.as_ref().is_some_and(|failure| failure.is_permanent)
+            }
             TransportCause::Timeout(..)
-            | TransportCause::Interrupted(_)
+            | TransportCause::Interrupted(..)
             | TransportCause::Malformed(..)
-            | TransportCause::NotTaken(_) => true,
+            | TransportCause::NotProcessed(_) => true,
             TransportCause::TooLarge(_) | TransportCause::Unsendable(_) => false,
         }
     }
@@ -188,7 +192,7 @@ impl TransportError {
         self.0.response.as_ref()
     }
 
-    /// What it is, for a trace: the status, if that is the failure, or the word of its kind.
+    /// Returns the error's name in traces: the status if that is the failure, otherwise the name of the kind.
     pub(crate) fn name(&self) -> &str {
         match self.0.cause {
             TransportCause::Status(_) => self
@@ -196,9 +200,9 @@ impl TransportError {
                 .map_or("status", |response| response.status.as_str()),
             TransportCause::Connect(..) => "connect",
             TransportCause::Timeout(..) => "timeout",
-            TransportCause::Interrupted(_)
+            TransportCause::Interrupted(..)
             | TransportCause::Malformed(..)
-            | TransportCause::NotTaken(_) => "interrupted",
+            | TransportCause::NotProcessed(_) => "interrupted",
             TransportCause::TooLarge(_) => "too_large",
             TransportCause::Unsendable(_) => "config",
         }

@@ -1,7 +1,7 @@
-//! The service key: where it comes from, and the one in use.
+//! The service key: its source, and the cached current key.
 //!
-//! A text, a file and a provider are all one [`KeySource`], whose answer is kept until the time that it told is over or the
-//! service refuses it. The calls that need a new one share the asking.
+//! A key comes from a string, a file or a provider ([`KeySource`]). It is cached until it expires or the service rejects it. Calls
+//! that need a new key at the same time share one request to the source.
 
 use std::{
     any::type_name,
@@ -26,27 +26,27 @@ use tokio::{
 };
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::redact::Redactor,
     value::{
-        duration::in_words,
+        format_duration::format_seconds,
         marked_text::{is_quoted, remove_mark},
-        opaque,
-        words::{Setting, Words, words},
+        message::{Message, Setting},
+        opaque_debug,
     },
 };
 
-/// The header that carries the key, parsed once.
+/// The header with the key.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
-/// How long the content of a file is taken to be what it was.
-const FILE_KEPT: Duration = Duration::from_secs(1);
+/// The time for which the content of a file is cached.
+const FILE_CACHE_TIME: Duration = Duration::from_secs(1);
 
 /// The end of the message about a key in quotation marks.
-const IN_QUOTES: &str = "must not be in quotation marks: remove them";
+const QUOTED: &str = "must not be in quotation marks: remove them";
 
-/// How much of a file is read, in bytes: a key and white space around it.
-const FILE_READ: u64 = 64 * 1024;
+/// The maximum number of bytes that are read from a file: enough for a key and white space around it.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// A service key, as returned by a [`KeyProvider`]. Never shown by `Debug`.
 ///
@@ -65,7 +65,7 @@ pub struct ServiceKey {
 }
 
 impl ServiceKey {
-    /// A key that is valid until the service rejects it: 1 to 1,024 visible ASCII characters.
+    /// Creates a key that is valid until the service rejects it: 1 to 1,024 visible ASCII characters.
     pub fn new(key: impl Into<String>) -> Self {
         Self {
             text: key.into(),
@@ -73,8 +73,8 @@ impl ServiceKey {
         }
     }
 
-    /// Asks the provider again after this time. Give somewhat less than the key has left: a request takes time to
-    /// arrive.
+    /// Calls the provider again after this time. Pass somewhat less than the rest of the key's validity, because a request takes
+    /// time to arrive.
     #[must_use]
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires_in = Some(time);
@@ -88,12 +88,12 @@ impl<T: Into<String>> From<T> for ServiceKey {
     }
 }
 
-opaque!(ServiceKey);
+opaque_debug!(ServiceKey);
 
-/// Provides the service key, say from a vault; see
+/// Provides the service key, for example from a vault; see
 /// [`ClientBuilder::service_key_provider`](crate::ClientBuilder::service_key_provider).
 ///
-/// Any closure that returns a future of a key, as text or a [`ServiceKey`], is one:
+/// Any closure that returns a future of a key, as a string or a [`ServiceKey`], is a provider:
 ///
 /// ```
 /// use dealkit::Client;
@@ -107,7 +107,7 @@ opaque!(ServiceKey);
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 ///
-/// A type of your own can hold what it needs:
+/// A type of your own can hold data:
 ///
 /// ```
 /// use std::{convert::Infallible, time::Duration};
@@ -128,11 +128,11 @@ opaque!(ServiceKey);
 /// }
 /// ```
 pub trait KeyProvider: Send + Sync + 'static {
-    /// Why there is no key. It is neither shown nor kept, because it may contain a key; only the name of its type is.
+    /// The error if there is no key. An error message names only the type of this error, because the error may contain a key.
     /// Log the details in the provider.
     type Error;
 
-    /// The key to use from now on. This future is dropped once no call is waiting for it any longer.
+    /// Returns the key to use from now on. This future is dropped when no call waits for it any longer.
     fn service_key(&self) -> impl Future<Output = Result<ServiceKey, Self::Error>> + Send;
 }
 
@@ -149,23 +149,24 @@ where
     }
 }
 
-/// Where keys come from. Never shown by `Debug`.
+/// The source of the service key. `Debug` shows nothing of it.
 #[derive(Clone)]
 #[doc(hidden)]
 pub enum KeySource {
     Text(String),
     File(PathBuf),
-    Provider(Arc<Ask>),
+    Provider(Arc<Provide>),
 }
 
-opaque!(KeySource);
+opaque_debug!(KeySource);
 
-type Ask = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, Words>> + Send + Sync;
+/// Calls a provider. An error is the name of an error type.
+type Provide = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, String>> + Send + Sync;
 
 impl KeySource {
-    pub(crate) fn provider<P: KeyProvider>(provider: P) -> Self {
+    pub(crate) fn from_provider<P: KeyProvider>(provider: P) -> Self {
         let provider = Arc::new(provider);
-        Self::asking(move || {
+        Self::from_function(move || {
             let provider = Arc::clone(&provider);
             async move {
                 let key = provider.service_key().await;
@@ -174,53 +175,55 @@ impl KeySource {
         })
     }
 
-    /// The same for bindings, which name the type of an error by themselves.
-    pub fn asking<A>(ask: impl Fn() -> A + Send + Sync + 'static) -> Self
+    /// Creates a source from a function whose error is the name of an error type. For bindings, whose providers fail with
+    /// exceptions.
+    pub fn from_function<A>(provide: impl Fn() -> A + Send + Sync + 'static) -> Self
     where
         A: Future<Output = Result<ServiceKey, String>> + Send + 'static,
     {
         Self::Provider(Arc::new(move || {
-            // A provider that panics is one that fails: of the calls that share its answer, only one could pass on the panic.
-            let asked = AssertUnwindSafe(ask()).catch_unwind();
-            Box::pin(async move {
-                asked
-                    .await
-                    .unwrap_or_else(|_| Err("a panic".to_owned()))
-                    .map_err(|error| {
-                        words!(
-                            "the provider of {} failed with {}; its message is not shown, because it may contain a key",
-                            Setting::ServiceKey,
-                            error
-                        )
-                    })
-            })
+            // A panic becomes an error, because several calls share the result and only one of them could resume the panic.
+            let provided = AssertUnwindSafe(provide()).catch_unwind();
+            Box::pin(async move { provided.await.unwrap_or_else(|_| Err("a panic".to_owned())) })
         }))
     }
 
-    /// The key as the source has it now.
-    fn ask(&self) -> BoxFuture<'static, Result<ServiceKey, Words>> {
+    /// Gets the key from the source, without the cache.
+    fn fetch(&self) -> BoxFuture<'static, Result<ServiceKey, Message>> {
         match self {
             Self::Text(key) => ready(Ok(ServiceKey::new(key))).boxed(),
             Self::File(path) => {
                 let path = path.clone();
-                // A file may be on a network, and take long.
-                let reading = spawn_blocking(move || read(&path));
+                // A file on a network may take long to read.
+                let reading = spawn_blocking(move || read_key_file(&path));
                 async move {
                     reading.await.unwrap_or_else(|_| {
-                        Err(words!(
-                            "{} was not read: the runtime is shutting down",
-                            Setting::ServiceKeyFile
+                        Err(Message::about(
+                            Setting::ServiceKeyFile,
+                            "was not read: the runtime is shutting down",
                         ))
                     })
                 }
                 .boxed()
             }
-            Self::Provider(ask) => ask(),
+            Self::Provider(provide) => {
+                let provided = provide();
+                async move {
+                    provided.await.map_err(|error| {
+                        Message::from(format!(
+                            "the provider of the service key failed with {error}; its message is not shown, because it may \
+                             contain a key"
+                        ))
+                        .see(Setting::ServiceKey)
+                    })
+                }
+                .boxed()
+            }
         }
     }
 }
 
-/// Sources are equal if they have the same key at any time.
+/// Equal sources provide the same key at any time.
 impl PartialEq for KeySource {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -232,52 +235,48 @@ impl PartialEq for KeySource {
     }
 }
 
-fn read(path: &Path) -> Result<ServiceKey, Words> {
-    let wrong = |why: Words| {
-        words!(
-            "{} {} {}",
+fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
+    let wrong = |problem: &str| {
+        Message::about(
             Setting::ServiceKeyFile,
-            path.display().to_string(),
-            why
+            format!("{} {problem}", path.display()),
         )
     };
-    let unreadable = |error| wrong(format!("cannot be read: {error}").into());
-    // A pipe can be read once only, and reading it again would never end.
+    let unreadable = |error| wrong(&format!("cannot be read: {error}"));
+    // A pipe can be read only once. Reading it again would never end.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(wrong("is not a file".into()));
+        return Err(wrong("is not a file"));
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_READ)
+    file.take(MAX_FILE_BYTES)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
-    // Text that is not UTF-8 contains no key, as the check below reports.
+    // A replacement character for invalid UTF-8 fails the check below, because a key is ASCII.
     let text = String::from_utf8_lossy(&remove_mark(&bytes)).into_owned();
     let key = text.trim();
     if is_quoted(key) {
-        return Err(wrong(IN_QUOTES.into()));
+        return Err(wrong(QUOTED));
     }
     if !wire::is_service_key(key) {
-        return Err(wrong(
-            format!(
-                "must contain a key: 1 to {} visible ASCII characters",
-                wire::SERVICE_KEY_MAX
-            )
-            .into(),
-        ));
+        return Err(wrong(&format!(
+            "must contain a key: 1 to {} visible ASCII characters",
+            wire::SERVICE_KEY_MAX
+        )));
     }
-    Ok(ServiceKey::new(key).expires_in(FILE_KEPT))
+    Ok(ServiceKey::new(key).expires_in(FILE_CACHE_TIME))
 }
 
-/// The key of a request, and what masks it.
+/// A key as a header, with its redactor.
 pub(crate) struct Key {
     pub(crate) header: HeaderValue,
-    /// Masks this key and those before it.
+    /// Masks this key and earlier ones.
     pub(crate) redactor: Redactor,
-    /// When the source is to be asked again.
-    until: Option<Instant>,
+    /// The end of the cache time. If `None`, the key is cached until the service rejects it.
+    expires_at: Option<Instant>,
 }
 
+/// The source of a client's key, and the cached key.
 pub(crate) struct Keys {
     source: KeySource,
     state: Mutex<State>,
@@ -285,23 +284,23 @@ pub(crate) struct Keys {
 
 #[derive(Default)]
 struct State {
-    /// `None` until there is one, and once the service has refused it.
+    /// `None` before the first key, and after the service has rejected the key.
     current: Option<Arc<Key>>,
-    /// Masks every key so far.
+    /// Masks all keys so far.
     redactor: Redactor,
-    /// How the source is being asked, and on which runtime: what a provider waits for may depend on that being driven.
-    /// Once nobody waits for an answer, the asking is given up.
-    asking: Option<(Id, WeakShared<Asking>)>,
+    /// The request to the source that is in progress, and its runtime, on which the provider may depend. The request is dropped
+    /// when no call waits for it any longer.
+    pending: Option<(Id, WeakShared<PendingKey>)>,
 }
 
-type Asking = BoxFuture<'static, Result<Arc<Key>, Words>>;
+type PendingKey = BoxFuture<'static, Result<Arc<Key>, Message>>;
 
 impl Keys {
-    /// The keys from this source. A text or a file is read now, so that what is wrong with it is known at once.
-    pub(crate) fn new(source: KeySource) -> Result<Arc<Self>, Words> {
+    /// Checks a string or a file immediately, so that an error is reported when the client is built.
+    pub(crate) fn new(source: KeySource) -> Result<Arc<Self>, Message> {
         let first = match &source {
             KeySource::Text(key) => Some(Ok(ServiceKey::new(key))),
-            KeySource::File(path) => Some(read(path)),
+            KeySource::File(path) => Some(read_key_file(path)),
             KeySource::Provider(_) => None,
         };
         let keys = Self {
@@ -309,7 +308,7 @@ impl Keys {
             state: Mutex::default(),
         };
         if let Some(first) = first {
-            keys.answered(first)?;
+            keys.store(first)?;
         }
         Ok(Arc::new(keys))
     }
@@ -318,42 +317,47 @@ impl Keys {
         self.source == *source
     }
 
-    pub(crate) fn last(&self) -> Option<Arc<Key>> {
+    /// Returns the cached key, even if it has expired.
+    pub(crate) fn cached(&self) -> Option<Arc<Key>> {
         self.lock().current.clone()
     }
 
-    /// The key for a request that is about to be sent, by a call that has this much time left; its whole time, for the
-    /// error.
+    /// Returns the key for the next attempt of a call. Waits for the source at most for the time that is left; `total` is the
+    /// call's timeout, for the error message.
     pub(crate) async fn current(
         self: &Arc<Self>,
-        left: Duration,
+        left: impl FnOnce() -> Duration,
         total: Duration,
-    ) -> Result<Arc<Key>, Words> {
-        let is_good = |key: &Arc<Key>| key.until.is_none_or(|until| Instant::now() < until);
-        if let Some(key) = self.last().filter(is_good) {
+    ) -> Result<Arc<Key>, Message> {
+        let is_valid = |key: &Arc<Key>| key.expires_at.is_none_or(|end| Instant::now() < end);
+        if let Some(key) = self.cached().filter(is_valid) {
             return Ok(key);
         }
-        timeout(left, self.asking()).await.unwrap_or_else(|_| {
-            let what = match self.source {
-                KeySource::File(_) => words!("{}", Setting::ServiceKeyFile),
-                _ => words!("the provider of {}", Setting::ServiceKey),
-            };
-            Err(words!(
-                "{} has not answered within {}",
-                what,
-                in_words(total)
-            ))
-        })
+        timeout(left(), self.request_key())
+            .await
+            .unwrap_or_else(|_| {
+                let total = format_seconds(total);
+                Err(match self.source {
+                    KeySource::File(_) => Message::about(
+                        Setting::ServiceKeyFile,
+                        format!("was not read within {total}"),
+                    ),
+                    _ => Message::from(format!(
+                        "the provider of the service key has not returned within {total}"
+                    ))
+                    .see(Setting::ServiceKey),
+                })
+            })
     }
 
-    /// Records that the service has refused this key. Returns whether there is another one by now, or `None` if the source
-    /// has to be asked.
-    pub(crate) fn refused(&self, key: &Arc<Key>) -> Option<bool> {
+    /// Records that the service has rejected this key. Returns whether the key has changed since, or `None` if only the source
+    /// can tell.
+    pub(crate) fn record_rejection(&self, key: &Arc<Key>) -> Option<bool> {
         let mut state = self.lock();
         match (&state.current, &self.source) {
             (_, KeySource::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
-            // Another call in flight was refused before, and has asked: the answer is another one, even if it has the same text.
+            // Another call in flight got the rejection first and has requested this key, so the same text is no new key.
             (Some(current), KeySource::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
             _ => {
                 state.current = None;
@@ -362,60 +366,61 @@ impl Keys {
         }
     }
 
-    /// The answer that the source is about to give, for everybody who waits for it.
-    fn asking(self: &Arc<Self>) -> Shared<Asking> {
+    /// Returns a future of the next key, which all calls of a runtime that wait for it share.
+    fn request_key(self: &Arc<Self>) -> Shared<PendingKey> {
         let runtime = Handle::current().id();
         let mut state = self.lock();
-        if let Some((on, asking)) = &state.asking
-            && *on == runtime
-            && let Some(asking) = asking.upgrade()
-            && asking.peek().is_none()
+        if let Some((pending_runtime, pending)) = &state.pending
+            && *pending_runtime == runtime
+            && let Some(pending) = pending.upgrade()
+            && pending.peek().is_none()
         {
-            return asking;
+            return pending;
         }
         let this = Arc::clone(self);
-        let asking = async move { this.answered(this.source.ask().await) };
-        let asking = asking.boxed().shared();
-        state.asking = asking.downgrade().map(|asking| (runtime, asking));
-        asking
+        let pending = async move { this.store(this.source.fetch().await) };
+        let pending = pending.boxed().shared();
+        state.pending = pending.downgrade().map(|pending| (runtime, pending));
+        pending
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answered(&self, answer: Result<ServiceKey, Words>) -> Result<Arc<Key>, Words> {
-        let checked = answer.and_then(|key| Ok((self.header(&key)?, key.expires_in)));
+    /// Checks a key from the source, and caches it.
+    fn store(&self, key: Result<ServiceKey, Message>) -> Result<Arc<Key>, Message> {
+        let checked = key.and_then(|key| Ok((self.make_header(&key)?, key.expires_in)));
         let mut state = self.lock();
-        let (header, kept) = match (checked, &state.current, &self.source) {
+        let (header, cache_time) = match (checked, &state.current, &self.source) {
             (Ok(checked), ..) => checked,
-            // A file that is just being replaced says nothing against the key that it had.
+            // A file that is being replaced may be unreadable for a moment: the cached key stays in use.
             (Err(_), Some(current), KeySource::File(_)) => {
-                (current.header.clone(), Some(FILE_KEPT))
+                (current.header.clone(), Some(FILE_CACHE_TIME))
             }
             (Err(error), ..) => return Err(error),
         };
-        state.redactor = state.redactor.with(&header);
+        state.redactor = state.redactor.with_key(&header);
         let key = Arc::new(Key {
             header,
             redactor: state.redactor.clone(),
-            until: kept.and_then(|kept| Instant::now().checked_add(kept)),
+            expires_at: cache_time.and_then(|time| Instant::now().checked_add(time)),
         });
         state.current = Some(Arc::clone(&key));
         Ok(key)
     }
 
-    fn header(&self, key: &ServiceKey) -> Result<HeaderValue, Words> {
-        let wrong = |why: String| match self.source {
-            KeySource::Provider(_) => words!(
-                "the answer of the provider of {} {}",
-                Setting::ServiceKey,
-                why
-            ),
-            _ => words!("{} {}", Setting::ServiceKey, why),
+    /// Makes a sensitive header of a key, if the key is valid.
+    fn make_header(&self, key: &ServiceKey) -> Result<HeaderValue, Message> {
+        let wrong = |problem: String| match self.source {
+            KeySource::Provider(_) => {
+                Message::from(format!("the service key from the provider {problem}"))
+                    .see(Setting::ServiceKey)
+            }
+            _ => Message::about(Setting::ServiceKey, problem),
         };
         if is_quoted(&key.text) {
-            return Err(wrong(IN_QUOTES.to_owned()));
+            return Err(wrong(QUOTED.to_owned()));
         }
         let is_valid = wire::is_service_key(&key.text);
         let mut header = HeaderValue::from_str(&key.text)

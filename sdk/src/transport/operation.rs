@@ -1,11 +1,12 @@
-//! What a call does, as far as it may be shown.
+//! The operation of a call, for messages, logs and traces.
 
 use std::{borrow::Cow, fmt};
 
+/// A method and a path template. It contains no identifier, so it may be shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) method: http::Method,
-    /// The path, with placeholders instead of identifiers.
+    /// The path with placeholders for identifiers, such as `/v1/deals/{id}`.
     pub(crate) template: Cow<'static, str>,
 }
 

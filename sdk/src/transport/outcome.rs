@@ -1,20 +1,20 @@
-//! What a failed call may have done at the service.
+//! Outcomes of failed calls.
 
 use http::StatusCode;
 
-use crate::value::named;
+use crate::value::named_enum;
 
-named! {
-    /// What a failed call may have done at the service; see [`Error::outcome`](crate::Error::outcome).
+named_enum! {
+    /// The possible effect of a failed call at the service; see [`Error::outcome`](crate::Error::outcome).
     ///
-    /// | outcome | when | sending it again |
+    /// | outcome | meaning | sending the request again |
     /// |---|---|---|
-    /// | `NotSent` | nothing reached the service | is safe |
-    /// | `Rejected` | it responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
-    /// | `Unknown` | it may have acted: no whole response came, or a 408, a 5xx, or another status | may do it twice |
-    /// | `Succeeded` | it acted: a 2xx whose body could not be read, was too large, or broke off | does it twice |
+    /// | `NotSent` | no part of the request reached the service | is safe |
+    /// | `Rejected` | the service responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
+    /// | `Unknown` | the service may have acted: the response is incomplete or missing, or its status is 408, 5xx or another one | may act twice |
+    /// | `Succeeded` | the service acted: the response is a 2xx whose body could not be read, was too large, or broke off | acts twice |
     ///
-    /// Earlier attempts count too: if the service may have acted on one, a call whose last attempt would be `NotSent` or
+    /// Earlier attempts count too: if the service may have acted on one, a call whose last attempt is `NotSent` or
     /// `Rejected` is `Unknown`.
     ///
     /// ```
@@ -30,7 +30,7 @@ named! {
     /// ```
     #[allow(
         clippy::exhaustive_enums,
-        reason = "another outcome would be another decision for every caller, who is to be told"
+        reason = "with another outcome, every caller would have another case to decide"
     )]
     Outcome {
         /// No part of the request reached the service.
@@ -45,24 +45,24 @@ named! {
 }
 
 impl Outcome {
-    /// Whether the service acted, or may have: `Unknown` or `Succeeded`.
+    /// Returns true if the service acted or may have acted: `Unknown` or `Succeeded`.
     pub const fn may_have_acted(self) -> bool {
         matches!(self, Outcome::Unknown | Outcome::Succeeded)
     }
 
-    /// The outcome that this status indicates.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
+    /// Returns the outcome that a response status indicates.
+    pub(crate) fn from_status(status: StatusCode) -> Self {
         match status.as_u16() {
             200..=299 => Outcome::Succeeded,
-            // The service gave up on a request that it had begun to read, and does not say what it did.
+            // The service stopped waiting for the rest of a request, and does not report what it did with the beginning.
             408 => Outcome::Unknown,
-            // The request has to be sent again elsewhere. Other redirects may come after the service acted on it.
+            // The request has to be sent to another URL. Other redirects may follow a request on which the service acted.
             307 | 308 | 400..=499 => Outcome::Rejected,
             _ => Outcome::Unknown,
         }
     }
 
-    /// The outcome of the call, given whether an attempt before the last one may have acted.
+    /// Returns the outcome of the call, given its last attempt's outcome and the possible effect of the attempts before.
     pub(crate) const fn after(self, may_have_acted: bool) -> Self {
         match self {
             Outcome::NotSent | Outcome::Rejected if may_have_acted => Outcome::Unknown,

@@ -1,22 +1,22 @@
-//! Identifiers as path segments.
+//! Escaping of identifiers as path segments.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::rules::validate::{ValidationError, Violation, ViolationCode};
 
-/// Everything except the unreserved characters of RFC 3986 is escaped, so that nothing in a segment
-/// can be taken for a separator, a query, a fragment or an escape.
+/// Every character except the unreserved ones of RFC 3986, so that a segment contains no separator, query, fragment or escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Writes `id` as one path segment.
+/// Escapes an identifier as one path segment.
 ///
-/// No HTTP client can send the empty string, `.` or `..` as a segment, escaped or not: URL parsers
-/// drop them, and the request would silently become another one.
-pub(crate) fn segment(id: &str) -> Result<String, ValidationError> {
+/// # Errors
+/// If the identifier is the empty string, `.` or `..`. URL parsers drop such a segment, escaped or not, and the request would go to
+/// another path.
+pub(crate) fn escape_segment(id: &str) -> Result<String, ValidationError> {
     if matches!(id, "" | "." | "..") {
         return Err(ValidationError::one(Violation::new(
             "",

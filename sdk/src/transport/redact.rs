@@ -1,42 +1,42 @@
-//! What may be shown of a response's texts, and in what form.
+//! Redaction of text from the service: keys are masked, and long or invisible text is cut.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use url::Url;
 
-use crate::contract::names::pointer_token;
+use crate::specification::field_names::escape_pointer_token;
 
-/// The maximum number of characters of the service's own words in an error text.
-const SHOWN: usize = 200;
+/// The maximum number of characters of a text from the service in an error message.
+const MAX_SHOWN: usize = 200;
 
-/// How many keys a service can be expected to repeat: the one in use, and some that it has replaced.
-const KEYS: usize = 8;
+/// The maximum number of masked keys: the current one and the latest before it.
+const MAX_KEYS: usize = 8;
 
-/// The length of a key, in bytes, below which only whole words are masked: its letters occur in most words, and are no secret.
+/// The length in bytes below which a key is masked only where it is a whole word: so short a key occurs within ordinary words.
 const SHORT_KEY: usize = 4;
 
-/// Removes the service key, and those that it has replaced, from texts that the service sent: wherever they occur, regardless of
-/// case. A key of one to three characters is removed only where it is a word.
+/// Masks the current service key and earlier ones in text from the service, regardless of case. A key of one to three characters
+/// is masked only where it is a whole word.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    /// The newest first.
+    /// The keys, newest first.
     keys: Arc<[HeaderValue]>,
-    /// The forms in which a text may contain a key, in lower case. The longest first, so that masking one form does not leave
-    /// a part of another.
+    /// The keys as a text may contain them (plain or escaped), in lower case. The longest comes first, so that masking a short form
+    /// leaves no part of a long one.
     forms: Arc<[String]>,
 }
 
 impl Redactor {
-    /// The same, which also masks this key.
-    pub(crate) fn with(&self, key: &HeaderValue) -> Self {
-        let before = self
+    /// Returns a redactor that also masks this key.
+    pub(crate) fn with_key(&self, key: &HeaderValue) -> Self {
+        let others = self
             .keys
             .iter()
-            .filter(|before| *before != key)
-            .take(KEYS - 1);
-        let keys: Arc<[_]> = std::iter::once(key).chain(before).cloned().collect();
-        let mut forms: Vec<_> = keys.iter().flat_map(forms).collect();
+            .filter(|other| *other != key)
+            .take(MAX_KEYS - 1);
+        let keys: Arc<[_]> = std::iter::once(key).chain(others).cloned().collect();
+        let mut forms: Vec<_> = keys.iter().flat_map(text_forms).collect();
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
         Self {
@@ -45,22 +45,24 @@ impl Redactor {
         }
     }
 
+    /// Masks the keys in a text.
     pub(crate) fn mask(&self, text: &str) -> String {
         self.forms
             .iter()
-            .fold(text.to_owned(), |text, form| masked(&text, form))
+            .fold(text.to_owned(), |text, form| mask_form(&text, form))
     }
 }
 
-fn forms(key: &HeaderValue) -> [String; 3] {
-    // Visible ASCII, as was checked.
+/// Returns the forms of a key in lower case: plain, with Rust's escapes, and as a JSON pointer's token.
+fn text_forms(key: &HeaderValue) -> [String; 3] {
+    // A key is visible ASCII: `Keys` checks it.
     let key = key.to_str().unwrap_or_default().to_ascii_lowercase();
-    let (escaped, token) = (key.escape_debug().to_string(), pointer_token(&key));
+    let (escaped, token) = (key.escape_debug().to_string(), escape_pointer_token(&key));
     [key, escaped, token]
 }
 
-fn masked(text: &str, form: &str) -> String {
-    // Of the same length as the text, because only ASCII letters change.
+fn mask_form(text: &str, form: &str) -> String {
+    // Both texts have the same length, because only ASCII letters change.
     let searched = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
     let mut done = 0;
@@ -86,21 +88,21 @@ fn masked(text: &str, form: &str) -> String {
     masked
 }
 
-/// `text` on one line, with every character visible, cut at 200 characters.
-pub(crate) fn short(text: &str) -> String {
-    let mut short: String = text
+/// Returns a text on one line with visible characters only, cut at 200 characters.
+pub(crate) fn shorten(text: &str) -> String {
+    let mut shortened: String = text
         .chars()
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .map(|c| if is_visible(c) { c } else { ' ' })
         .collect();
-    if text.chars().nth(SHOWN).is_some() {
-        short.push('…');
+    if text.chars().nth(MAX_SHOWN).is_some() {
+        shortened.push('…');
     }
-    short
+    shortened
 }
 
-/// Whether the character is displayed as itself. A control character, a line separator, or a character that is
-/// invisible or changes the direction of writing could make a line in a log or terminal look like another.
+/// Returns true if a log or terminal displays the character as itself. Control characters, line separators, invisible characters
+/// and direction marks could disguise a line.
 fn is_visible(c: char) -> bool {
     !c.is_control()
         && !matches!(c,
@@ -117,8 +119,8 @@ fn is_visible(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The origin to which a redirect of a request to `url` points; the target's path and query may
-/// contain anything and are left out.
+/// Returns the origin to which a redirect of a request to `url` points. The target's path and query are left out, because they
+/// may contain anything.
 pub(crate) fn redirect_target(
     status: StatusCode,
     headers: &HeaderMap,

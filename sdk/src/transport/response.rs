@@ -1,4 +1,4 @@
-//! A response with any status, as it was received.
+//! An HTTP response as it was received, with any status.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::{
-        redact::{Redactor, short},
-        retry::retry_after::retry_after,
+        redact::{Redactor, shorten},
+        retry::retry_after::parse_retry_after,
     },
 };
 
@@ -19,25 +19,25 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// How many times the request was sent to get it.
+    /// The number of attempts, including the one that got this response.
     pub(crate) attempts: u32,
     pub(crate) redactor: Redactor,
-    /// How much time was left when the response had arrived.
+    /// The time that was left when the response had arrived.
     pub(crate) left: TimeLeft,
 }
 
-/// How much of a call's time is left for decoding the response.
+/// The rest of a call's time, for decoding the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeLeft {
     pub(crate) time: Duration,
-    /// The limit that determines it, as the caller knows it.
+    /// The timeout, as the caller set it.
     pub(crate) limit: Duration,
 }
 
 impl HttpResponse {
-    /// A response that no service sent and nobody waits for.
+    /// Returns an empty response for a test, with unlimited time to decode it.
     #[cfg(feature = "test-util")]
-    pub(crate) fn by_hand() -> Self {
+    pub(crate) fn for_test() -> Self {
         Self {
             status: StatusCode::OK,
             version: Version::HTTP_11,
@@ -53,20 +53,19 @@ impl HttpResponse {
     }
 
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        retry_after(&self.headers)
+        parse_retry_after(&self.headers)
     }
 
-    /// Says during decoding whether to go on: it counts from now, so time that the response has waited for its turn
-    /// does not matter.
+    /// Returns a check for the decoder that is true while time is left. The time counts from now, because the response may have
+    /// waited before it is decoded.
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {
         let (start, left) = (Instant::now(), self.left.time);
         move || start.elapsed() < left
     }
 
-    /// The request id that the headers carry, in a form that may be shown: it may contain the key or a line break if the
-    /// service puts it there.
+    /// Returns the request id in the headers, masked and shortened for display: a service may put a key or a line break into it.
     pub(crate) fn shown_request_id(&self) -> Option<String> {
-        self.request_id().map(|id| short(&self.redactor.mask(id)))
+        self.request_id().map(|id| shorten(&self.redactor.mask(id)))
     }
 
     pub(crate) fn request_id(&self) -> Option<&str> {

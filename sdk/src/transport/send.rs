@@ -1,61 +1,67 @@
-//! One request out, one whole response back.
+//! One attempt: sends a request, and reads the response completely.
 
 use std::{
     error::Error as StdError,
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use futures_util::future::{Either, select};
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, Sleep, sleep, sleep_until},
 };
 use url::Url;
 
 use crate::{
-    contract::wire,
+    specification::wire,
     transport::{
         connect::{
-            cause::{ConnectFailure, ForeignError},
-            find::find,
-            h2_errors::{is_reset_stream, was_not_taken},
-            hyper_errors::{self, was_not_begun},
-            pools::{Lane, Pools, Route},
-            progress::{MayLeave, Progress},
+            failure::{ConnectFailure, LibraryError},
+            find::find_source,
+            h2_errors::{is_reset_stream, was_not_processed},
+            hyper_errors::{self, ended_before_request},
+            pools::{PoolShard, Pools, Route},
+            progress::{MaySend, Progress},
             rustls_errors,
             transport::{Transport, TransportNotSent},
         },
         error::{Sent, TransportCause, TransportError},
         key::{self, Key},
-        redact::Redactor,
         response::{HttpResponse, TimeLeft},
     },
 };
 
-/// How much of an error's body is read, in bytes: it need not be whole to be useful.
+/// The number of bytes of an error's body that are read. An error is useful without its whole body.
 const ERROR_BODY_READ: u64 = 1024 * 1024;
 
-/// The delay with which an attempt must notice its deadline to assume that the process was stopped, and the time that it then has to
-/// read what arrived meanwhile.
+/// The memory that is reserved for a body whose length the service declares, in bytes. A larger body is only a promise.
+const BODY_RESERVED: u64 = 64 * 1024;
+
+/// An attempt that notices its deadline this late assumes that the process was stopped, and reads for [`GRACE`] what has arrived
+/// meanwhile.
 const LATE: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How often, and for how long, a request that finds no free descriptor waits for one.
+/// The number of times that a request waits for a free file descriptor, and the duration of each wait.
 pub(crate) const DESCRIPTOR_WAITS: u32 = 40;
 pub(crate) const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
+
+/// The time that stands for "never" where the clock cannot count far enough: some thirty years.
+const NEVER: Duration = Duration::from_secs(1_000_000_000);
 
 #[derive(Clone)]
 pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    /// With an empty key, in whose place comes the one of each attempt.
+    /// The headers with an empty service key, which each attempt replaces.
     pub(crate) headers: Arc<HeaderMap>,
     pub(crate) body: Option<Bytes>,
 }
@@ -67,11 +73,11 @@ impl HttpRequest {
         *request.uri_mut() = self.url.as_str().parse().map_err(|error| {
             TransportError::new(TransportCause::Unsendable(format!("its URL: {error}")))
         })?;
-        *request.headers_mut() = self.headers(key);
+        *request.headers_mut() = self.headers_with(key);
         Ok(request)
     }
 
-    fn headers(&self, key: &Key) -> HeaderMap {
+    fn headers_with(&self, key: &Key) -> HeaderMap {
         let mut headers = HeaderMap::clone(&self.headers);
         headers.insert(&key::HEADER, key.header.clone());
         if self.body.is_some() {
@@ -79,111 +85,254 @@ impl HttpRequest {
         }
         headers
     }
+}
 
-    /// Masks in the text of a library below what it may show of this request: the URL, which contains the identifier, and
-    /// the key.
-    fn mask(&self, text: &str, redactor: &Redactor) -> String {
-        let text = text.replace(self.url.as_str(), "[URL]");
-        redactor.mask(&text.replace(self.url.path(), "[path]"))
+/// One attempt to send a request.
+pub(crate) struct Attempt<'a> {
+    pub(crate) pools: &'a Pools,
+    pub(crate) runtime: &'a Handle,
+    pub(crate) request: &'a HttpRequest,
+    /// Checks whether the request may still be sent once it has a connection.
+    pub(crate) may_send: Option<MaySend>,
+    pub(crate) key: &'a Key,
+    /// The time limit that errors name.
+    pub(crate) limit: Duration,
+    pub(crate) max_response_bytes: u64,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Attempt<'_> {
+    /// Sends the request, and reads the response, within `time` from `now` on.
+    ///
+    /// # Errors
+    /// Also if the response is not a success, or too large.
+    pub(crate) async fn send(
+        self,
+        now: Instant,
+        time: Duration,
+    ) -> Result<HttpResponse, TransportError> {
+        let end = now.checked_add(time).unwrap_or(now + NEVER);
+        let mut deadline = Deadline {
+            timer: pin!(sleep_until(end)),
+            is_extended: false,
+        };
+        let (mut incoming, shard) = match deadline.bound(pin!(self.send_head())).await {
+            Some(Ok(sent)) => sent,
+            Some(Err(error)) => return Err(error),
+            None if self.progress.is_connecting() => return Err(self.timed_out(Sent::Nothing)),
+            None => return Err(self.timed_out(Sent::Possibly)),
+        };
+        self.progress.record_status(incoming.status());
+        let (status, version) = (incoming.status(), incoming.version());
+        let headers = std::mem::take(incoming.headers_mut());
+        let (body, failure) = self.read_body(&mut incoming, &mut deadline).await;
+        // The shard is held until the whole response has arrived.
+        drop(shard);
+        let response = HttpResponse {
+            status,
+            version,
+            headers,
+            body,
+            attempts: 1,
+            redactor: self.key.redactor.clone(),
+            left: TimeLeft {
+                time: end.saturating_duration_since(Instant::now()),
+                limit: self.limit,
+            },
+        };
+        if !status.is_success() {
+            // The status is the error, however much of the body has arrived.
+            return Err(TransportError::from_response(response, &self.request.url));
+        }
+        match failure {
+            // The error keeps the part of the body that has arrived.
+            Some(error) => Err(error.with_response(response)),
+            None => Ok(response),
+        }
     }
 
-    fn to_reqwest(
+    /// Sends the request, and returns the head of the response. Over dealkit's own connections, also returns the shard, which the
+    /// rest of the response needs.
+    async fn send_head(
         &self,
-        key: &Key,
-        may_leave: Option<&MayLeave>,
-        progress: &Progress,
-    ) -> reqwest::Request {
-        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
-        *request.headers_mut() = self.headers(key);
-        if let Some(body) = &self.body {
-            let body = match may_leave {
+    ) -> Result<(reqwest::Response, Option<Arc<PoolShard>>), TransportError> {
+        match self.pools.transport() {
+            None => {
+                let (response, shard) = self.send_over_connection().await?;
+                Ok((response, Some(shard)))
+            }
+            Some(transport) => Ok((self.send_through(transport).await?, None)),
+        }
+    }
+
+    async fn send_over_connection(
+        &self,
+    ) -> Result<(reqwest::Response, Arc<PoolShard>), TransportError> {
+        let mut waits = 0;
+        loop {
+            let shard = self.pools.find_shard(self.runtime, &self.request.method);
+            let shard = shard.map_err(|why| {
+                let why = ConnectFailure::permanent(why);
+                TransportError::new(TransportCause::Connect(Some(why), None))
+            })?;
+            let sent = shard.http.execute(self.to_reqwest());
+            let error = match self.progress.observe(sent).await {
+                Ok(response) => return Ok((response, shard)),
+                Err(error) => error,
+            };
+            if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
+                return Err(self.explain(error));
+            }
+            waits += 1;
+            self.pools.close_idle();
+            self.progress
+                .observe_preparation(sleep(DESCRIPTOR_WAIT))
+                .await;
+        }
+    }
+
+    fn to_reqwest(&self) -> reqwest::Request {
+        let HttpRequest { method, url, .. } = self.request;
+        let mut request = reqwest::Request::new(method.clone(), url.clone());
+        *request.headers_mut() = self.request.headers_with(self.key);
+        if let Some(body) = &self.request.body {
+            let body = match &self.may_send {
                 None => body.clone().into(),
-                Some(may_leave) => reqwest::Body::wrap(GuardedBody {
+                Some(may_send) => reqwest::Body::wrap(GuardedBody {
                     body: Full::new(body.clone()),
-                    may_leave: Arc::clone(may_leave),
-                    progress: progress.clone(),
+                    may_send: Arc::clone(may_send),
+                    progress: self.progress.clone(),
                 }),
             };
             *request.body_mut() = Some(body);
         }
         request
     }
+
+    async fn send_through(
+        &self,
+        transport: &Transport,
+    ) -> Result<reqwest::Response, TransportError> {
+        let request = self.request.to_http(self.key)?;
+        let sent = transport.send(request, self.may_send.as_ref(), self.progress);
+        sent.await.map_err(|error| {
+            let cause = LibraryError::from_error(&*error, &|text| self.mask(text));
+            TransportError::new(match find_source::<TransportNotSent>(&*error) {
+                Some(_) => TransportCause::Connect(None, Some(cause)),
+                None => TransportCause::Interrupted(cause, None),
+            })
+        })
+    }
+
+    /// Reads the body up to its maximum size. Returns the part that has arrived and, if the body is incomplete, the error. A
+    /// connection with unread data is not used again.
+    async fn read_body(
+        &self,
+        incoming: &mut reqwest::Response,
+        deadline: &mut Deadline<'_>,
+    ) -> (Bytes, Option<TransportError>) {
+        let is_success = incoming.status().is_success();
+        let limit = match is_success {
+            true => self.max_response_bytes,
+            false => self.max_response_bytes.min(ERROR_BODY_READ),
+        };
+        let too_large = || Some(TransportError::new(TransportCause::TooLarge(limit)));
+        let length = incoming.content_length().unwrap_or(0);
+        if is_success && length > limit {
+            return (Bytes::new(), too_large());
+        }
+        let reserved = usize::try_from(length.min(BODY_RESERVED));
+        let mut body = Vec::with_capacity(reserved.unwrap_or(0));
+        let failure = loop {
+            match deadline.bound(pin!(incoming.chunk())).await {
+                Some(Ok(Some(chunk))) => {
+                    let rest = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
+                    body.extend_from_slice(chunk.get(..rest).unwrap_or(&chunk));
+                    if chunk.len() > rest {
+                        break too_large();
+                    }
+                }
+                Some(Ok(None)) => break None,
+                Some(Err(error)) => {
+                    let cause =
+                        LibraryError::from_error(&error.without_url(), &|text| self.mask(text));
+                    break Some(TransportError::new(TransportCause::Interrupted(
+                        cause, None,
+                    )));
+                }
+                None => break Some(self.timed_out(Sent::Possibly)),
+            }
+        };
+        (body.into(), failure)
+    }
+
+    fn timed_out(&self, sent: Sent) -> TransportError {
+        TransportError::new(TransportCause::Timeout(self.limit, sent))
+    }
+
+    /// Masks the URL, which contains the identifier, and the service key in an error message of a library.
+    fn mask(&self, text: &str) -> String {
+        let text = text.replace(self.request.url.as_str(), "[URL]");
+        let text = text.replace(self.request.url.path(), "[path]");
+        self.key.redactor.mask(&text)
+    }
+
+    /// Explains why there is no response.
+    fn explain(&self, error: reqwest::Error) -> TransportError {
+        let redactor = &self.key.redactor;
+        let settings = &self.pools.settings;
+        // Error messages never show the URL, which contains the identifier.
+        let error = error.without_url();
+        // reqwest's own message says only that it was sending a request.
+        let cause = LibraryError::from_error(error.source().unwrap_or(&error), &|text| {
+            redactor.mask(text)
+        });
+        let has_proxy = matches!(settings.route, Route::Proxy(_));
+        let message = hyper_errors::find_connect_failure(&error, &self.request.url, has_proxy);
+        let was_asked = self.progress.was_asked_for_certificate();
+        let has_identity = settings.tls.identity.is_some();
+        let tls_message =
+            rustls_errors::find_permanent_failure(&error, was_asked, has_identity, redactor);
+        let failure = match (message, tls_message) {
+            (Some(message), None) => Some(ConnectFailure::temporary(message)),
+            (Some(message), Some(_)) | (None, Some(message)) => {
+                Some(ConnectFailure::permanent(message))
+            }
+            (None, None) => None,
+        };
+        TransportError::new(if let Some(failure) = failure {
+            // dealkit's own message about a permanent failure is complete without the library's.
+            let cause = (!failure.is_permanent).then_some(cause);
+            TransportCause::Connect(Some(failure), cause)
+        } else if error.is_connect() && error.is_timeout() {
+            TransportCause::Timeout(settings.connect_timeout, Sent::Nothing)
+        } else if error.is_connect() {
+            TransportCause::Connect(None, Some(cause))
+        } else if error.is_builder() {
+            TransportCause::Unsendable(cause.to_string())
+        } else if ended_before_request(&error)
+            || was_not_processed(&error)
+            || self.progress.is_withheld()
+        {
+            TransportCause::NotProcessed(cause)
+        } else {
+            let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
+                Some(part) => TransportCause::Malformed(part, cause),
+                None => {
+                    let advice = rustls_errors::advise_by_text(&error, was_asked, has_identity);
+                    TransportCause::Interrupted(cause, advice)
+                }
+            });
+            broken.0.was_stale = self.progress.reused_connection() && !is_reset_stream(&error);
+            return broken;
+        })
+    }
 }
 
-/// Sends the request once. A response that is not a success, or larger than `max_response_bytes`, is an error here.
-pub(crate) async fn attempt(
-    (pools, runtime): (&Pools, &Handle),
-    (request, may_leave): (&HttpRequest, Option<MayLeave>),
-    key: &Key,
-    deadline: Deadline,
-    max_response_bytes: u64,
-    progress: &Progress,
-) -> Result<HttpResponse, TransportError> {
-    let redactor = &key.redactor;
-    let sent = match pools.transport() {
-        None => {
-            let sent = send_over(
-                (pools, runtime),
-                (request, may_leave.as_ref()),
-                key,
-                progress,
-            );
-            deadline.bound(sent).await
-        }
-        Some(transport) => {
-            let sent = send_through(transport, (request, may_leave.as_ref()), key, progress);
-            let sent = deadline.bound(sent).await;
-            sent.map(|sent| sent.map(|incoming| (incoming, None)))
-        }
-    };
-    // The lane is held until the whole response has arrived.
-    let (mut incoming, _lane) = match sent {
-        Some(Ok(sent)) => sent,
-        Some(Err(error)) => return Err(error),
-        None if progress.is_connecting() => return Err(deadline.missed(Sent::Nothing)),
-        None => return Err(deadline.missed(Sent::Perhaps)),
-    };
-    progress.responded(incoming.status());
-    let mut response = HttpResponse {
-        status: incoming.status(),
-        version: incoming.version(),
-        headers: std::mem::take(incoming.headers_mut()),
-        body: Bytes::new(),
-        attempts: 1,
-        redactor: redactor.clone(),
-        left: deadline.left(),
-    };
-    let is_success = response.status.is_success();
-    let limit = if is_success {
-        max_response_bytes
-    } else {
-        max_response_bytes.min(ERROR_BODY_READ)
-    };
-    let mask = |text: &str| request.mask(text, redactor);
-    let (body, failure) = match incoming.content_length() {
-        Some(length) if is_success && length > limit => {
-            let too_large = TransportError::new(TransportCause::TooLarge(limit));
-            (Bytes::new(), Some(too_large))
-        }
-        _ => read_body(&mut incoming, limit, &deadline, mask).await,
-    };
-    response.body = body;
-    response.left = deadline.left();
-    if !is_success {
-        // The status is enough, however much of the body has arrived.
-        return Err(TransportError::from_response(response, &request.url));
-    }
-    match failure {
-        // What has arrived is kept, even if there should have been more.
-        Some(error) => Err(error.with_response(response)),
-        None => Ok(response),
-    }
-}
-
-/// A request's body that is withheld if the request may no longer leave. Without its body, a request has no effect.
+/// A request's body that is withheld if the request may no longer be sent. Without its body, a request has no effect.
 struct GuardedBody {
     body: Full<Bytes>,
-    may_leave: MayLeave,
+    may_send: MaySend,
     progress: Progress,
 }
 
@@ -200,9 +349,9 @@ impl Body for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Withheld>>> {
-        if !(self.may_leave)() {
-            // hyper reports this error to the connection, and to the request only that the connection is closed.
-            self.progress.withhold();
+        if !(self.may_send)() {
+            // hyper reports this error to the connection. To the request, it reports only that the connection is closed.
+            self.progress.record_withheld();
             return Poll::Ready(Some(Err(Withheld)));
         }
         let body = Pin::new(&mut self.body).poll_frame(context);
@@ -219,172 +368,28 @@ impl Body for GuardedBody {
 }
 
 /// The end of an attempt's time.
-pub(crate) struct Deadline {
-    at: Instant,
-    /// The limit that determines it, as the caller knows it.
-    limit: Duration,
-    /// The end of the time for what arrived while the process was stopped, if it was.
-    grace: OnceLock<Instant>,
+struct Deadline<'a> {
+    timer: Pin<&'a mut Sleep>,
+    /// True if the process was stopped at the deadline, which was then extended by [`GRACE`].
+    is_extended: bool,
 }
 
-impl Deadline {
-    pub(crate) fn after(time: Duration, limit: Duration) -> Self {
-        let now = Instant::now();
-        // Some thirty years stand for "never" if the clock cannot count that far.
-        let never = Duration::from_secs(1_000_000_000);
-        let at = now.checked_add(time).unwrap_or(now + never);
-        Self {
-            at,
-            limit,
-            grace: OnceLock::new(),
-        }
-    }
-
-    async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
-        if let Ok(output) = timeout_at(self.at, &mut future).await {
-            return Some(output);
-        }
-        let now = Instant::now();
-        if self.grace.get().is_none() && now < self.at + LATE {
-            return None;
-        }
-        let until = self.grace.get_or_init(|| now + GRACE);
-        timeout_at(*until, future).await.ok()
-    }
-
-    fn left(&self) -> TimeLeft {
-        TimeLeft {
-            time: self.at.saturating_duration_since(Instant::now()),
-            limit: self.limit,
-        }
-    }
-
-    fn missed(&self, sent: Sent) -> TransportError {
-        TransportError::new(TransportCause::Timeout(self.limit, sent))
-    }
-}
-
-/// Reads the body up to the limit, and returns what arrived, and why there is no more, if there should be. A connection
-/// with unread data is not used again.
-async fn read_body(
-    incoming: &mut reqwest::Response,
-    limit: u64,
-    deadline: &Deadline,
-    mask: impl Fn(&str) -> String,
-) -> (Bytes, Option<TransportError>) {
-    let mut body = BytesMut::new();
-    if let Some(length) = incoming.content_length() {
-        // A declared length is only a promise, so no more memory than for a usual body is reserved for it.
-        body.reserve(usize::try_from(length.min(64 * 1024)).unwrap_or(0));
-    }
-    let failure = loop {
-        match deadline.bound(incoming.chunk()).await {
-            Some(Ok(Some(chunk))) => {
-                let room = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
-                body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-                if chunk.len() > room {
-                    break Some(TransportError::new(TransportCause::TooLarge(limit)));
+impl Deadline<'_> {
+    /// Runs a future, and returns `None` if the deadline passes first. The caller pins the future, because moving it here would
+    /// double the size of every call.
+    async fn bound<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
+        loop {
+            match select(future.as_mut(), self.timer.as_mut()).await {
+                Either::Left((output, _)) => return Some(output),
+                Either::Right(_) => {
+                    let now = Instant::now();
+                    if self.is_extended || now < self.timer.deadline() + LATE {
+                        return None;
+                    }
+                    self.is_extended = true;
+                    self.timer.as_mut().reset(now + GRACE);
                 }
             }
-            Some(Ok(None)) => break None,
-            Some(Err(error)) => {
-                let cause = ForeignError::of(&error.without_url(), &mask);
-                break Some(TransportError::new(TransportCause::Interrupted(cause)));
-            }
-            None => break Some(deadline.missed(Sent::Perhaps)),
         }
-    };
-    (body.freeze(), failure)
-}
-
-/// Sends the request over a connection of dealkit's own, and returns the head of its response, and the lane in which the
-/// rest is still on its way.
-async fn send_over(
-    (pools, runtime): (&Pools, &Handle),
-    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
-    key: &Key,
-    progress: &Progress,
-) -> Result<(reqwest::Response, Option<Arc<Lane>>), TransportError> {
-    let mut waits = 0;
-    loop {
-        let lane = pools.lane(runtime, &request.method).map_err(|why| {
-            let why = ConnectFailure::lasting(why);
-            TransportError::new(TransportCause::Connect(Some(why), None))
-        })?;
-        let sent = lane
-            .http
-            .execute(request.to_reqwest(key, may_leave, progress));
-        let error = match progress.watch(sent).await {
-            Ok(response) => return Ok((response, Some(lane))),
-            Err(error) => error,
-        };
-        if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
-            return Err(transport_error(error, request, progress, pools, key));
-        }
-        waits += 1;
-        pools.close_idle();
-        progress.not_sent_during(sleep(DESCRIPTOR_WAIT)).await;
     }
-}
-
-async fn send_through(
-    transport: &Transport,
-    (request, may_leave): (&HttpRequest, Option<&MayLeave>),
-    key: &Key,
-    progress: &Progress,
-) -> Result<reqwest::Response, TransportError> {
-    let sent = transport
-        .send(request.to_http(key)?, may_leave, progress)
-        .await;
-    sent.map_err(|error| {
-        let cause = ForeignError::of(&*error, &|text| request.mask(text, &key.redactor));
-        TransportError::new(match find::<TransportNotSent>(&*error) {
-            Some(_) => TransportCause::Connect(None, Some(cause)),
-            None => TransportCause::Interrupted(cause),
-        })
-    })
-}
-
-/// Distinguishes the failures without a response.
-fn transport_error(
-    error: reqwest::Error,
-    request: &HttpRequest,
-    progress: &Progress,
-    pools: &Pools,
-    key: &Key,
-) -> TransportError {
-    let redactor = &key.redactor;
-    // The URL contains the identifier, which error texts never show.
-    let error = error.without_url();
-    // reqwest's own text says only that it was sending a request.
-    let cause = ForeignError::of(error.source().unwrap_or(&error), &|text| {
-        redactor.mask(text)
-    });
-    let has_proxy = matches!(pools.settings.route, Route::Proxy(_));
-    let failure = hyper_errors::connect_failure(&error, &request.url, has_proxy);
-    let was_asked = progress.was_asked_for_certificate();
-    let has_identity = pools.settings.tls.identity.is_some();
-    let of_tls = || rustls_errors::failure(&error, was_asked, has_identity, redactor);
-    let failure = failure.or_else(|| of_tls().map(ConnectFailure::lasting));
-    TransportError::new(if let Some(failure) = failure {
-        // What dealkit says of a lasting failure is all that there is to say.
-        let cause = (!failure.is_lasting).then_some(cause);
-        TransportCause::Connect(Some(failure), cause)
-    } else if error.is_connect() && error.is_timeout() {
-        TransportCause::Timeout(pools.settings.connect_timeout, Sent::Nothing)
-    } else if error.is_connect() {
-        TransportCause::Connect(None, Some(cause))
-    } else if error.is_builder() {
-        TransportCause::Unsendable(cause.to_string())
-    } else if was_not_begun(&error) || was_not_taken(&error) || progress.is_withheld() {
-        TransportCause::NotTaken(cause)
-    } else {
-        let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
-            Some(place) => TransportCause::Malformed(place, cause),
-            None => TransportCause::Interrupted(cause),
-        });
-        broken.0.was_stale = progress.found_kept_connection() && !is_reset_stream(&error);
-        return broken;
-    })
 }

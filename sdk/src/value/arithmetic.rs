@@ -1,4 +1,4 @@
-//! Arithmetic of decimals, and their conversion from and comparison with integers.
+//! Arithmetic of [`Decimal`], its conversion from integers, and its comparison with them.
 
 use std::{
     cmp::Ordering,
@@ -8,7 +8,7 @@ use std::{
 
 use super::Decimal;
 
-/// An operator and its assigning form.
+/// Implements binary operators and their assigning forms, such as `+` and `+=`.
 macro_rules! operators {
     ($($operator:ident::$method:ident, $assign:ident::$assign_method:ident;)+) => {$(
         impl $operator for Decimal {
@@ -55,6 +55,7 @@ impl<'a> Sum<&'a Decimal> for Decimal {
     }
 }
 
+/// Implements conversion from integer types, and comparison with them in both directions.
 macro_rules! integers {
     ($($integer:ty),+) => {$(
         impl From<$integer> for Decimal {

@@ -7,28 +7,29 @@ use chrono::{DateTime, Datelike, Days, NaiveDate, SecondsFormat, Utc};
 /// ```
 /// use dealkit::scalar;
 ///
-/// assert!(scalar::date("2024-02-29").is_some());
-/// assert!(scalar::date("2024-2-29").is_none());
+/// assert!(scalar::parse_date("2024-02-29").is_some());
+/// assert!(scalar::parse_date("2024-2-29").is_none());
 /// ```
 pub fn parse_date(text: &str) -> Option<NaiveDate> {
-    date_of(text.as_bytes().try_into().ok()?)
+    parse_date_bytes(text.as_bytes().try_into().ok()?)
 }
 
-/// The same for ten bytes.
+/// Parses a date of exactly ten bytes, as [`parse_date`] does.
 ///
-/// Written by hand, because date libraries also accept `2024-2-9` or `+2024-02-09`, and take longer.
+/// Handwritten, because date libraries are slower and also accept `2024-2-9` or `+2024-02-09`.
 #[inline]
-pub(crate) fn date_of(text: &[u8; 10]) -> Option<NaiveDate> {
+pub(crate) fn parse_date_bytes(text: &[u8; 10]) -> Option<NaiveDate> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else {
         return None;
     };
-    let year = i32::from(two_digits(y1, y2)?) * 100 + i32::from(two_digits(y3, y4)?);
-    let (month, day) = (two_digits(m1, m2)?, two_digits(d1, d2)?);
+    let year = i32::from(parse_two_digits(y1, y2)?) * 100 + i32::from(parse_two_digits(y3, y4)?);
+    let (month, day) = (parse_two_digits(m1, m2)?, parse_two_digits(d1, d2)?);
     NaiveDate::from_ymd_opt(year, month.into(), day.into()).filter(|_| year != 0)
 }
 
+/// Parses two ASCII digits.
 #[inline(always)]
-pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
+pub(crate) fn parse_two_digits(tens: u8, ones: u8) -> Option<u8> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
     (tens < 10 && ones < 10).then(|| tens * 10 + ones)
 }
@@ -40,12 +41,12 @@ pub(crate) fn two_digits(tens: u8, ones: u8) -> Option<u8> {
 /// ```
 /// use dealkit::scalar;
 ///
-/// let moment = scalar::timestamp("2024-01-31T09:30:00Z").unwrap();
-/// assert_eq!(scalar::timestamp("20240131T1030+01"), Some(moment));
-/// assert_eq!(scalar::timestamp("2024-01-31"), None);
+/// let moment = scalar::parse_timestamp("2024-01-31T09:30:00Z").unwrap();
+/// assert_eq!(scalar::parse_timestamp("20240131T1030+01"), Some(moment));
+/// assert_eq!(scalar::parse_timestamp("2024-01-31"), None);
 /// ```
 pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
-    // chrono accepts U+2212, the typographic minus sign, in an offset.
+    // Reject U+2212, the typographic minus sign, which chrono accepts in an offset.
     if !text.is_ascii() {
         return None;
     }
@@ -54,7 +55,7 @@ pub fn parse_timestamp(text: &str) -> Option<DateTime<Utc>> {
 }
 
 fn parse_rfc_3339(text: &str) -> Option<DateTime<Utc>> {
-    // The date's form is checked first, because chrono accepts signs and other separators in places.
+    // Check the date first, because chrono accepts some signs and other separators in it.
     parse_date(text.get(..10)?)?;
     if !matches!(text.as_bytes().get(10), Some(b'T' | b't' | b' ')) {
         return None;
@@ -65,7 +66,7 @@ fn parse_rfc_3339(text: &str) -> Option<DateTime<Utc>> {
         .map(|timestamp| timestamp.with_timezone(&Utc))
 }
 
-/// Parses the forms of ISO 8601 that RFC 3339 leaves out, by writing them as RFC 3339 does.
+/// Parses the forms of ISO 8601 that RFC 3339 lacks, by rewriting them as RFC 3339.
 fn parse_other_iso_8601(text: &str) -> Option<DateTime<Utc>> {
     let (date, rest) = text.split_once(['T', 't', ' '])?;
     let time_end = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
@@ -101,17 +102,18 @@ fn parse_other_iso_8601(text: &str) -> Option<DateTime<Utc>> {
     let is_end_of_day = [minute, second, fraction.trim_start_matches('.')]
         .iter()
         .all(|digits| digits.bytes().all(|digit| digit == b'0'));
-    let begins = is_end_of_day.then(|| parse_rfc_3339(&format!("{date}T00:00:00{offset}")))??;
-    begins.checked_add_days(Days::new(1))
+    let start_of_day =
+        is_end_of_day.then(|| parse_rfc_3339(&format!("{date}T00:00:00{offset}")))??;
+    start_of_day.checked_add_days(Days::new(1))
 }
 
 /// Formats a date as `YYYY-MM-DD`.
 pub fn format_date(date: NaiveDate) -> String {
-    // As chrono displays it; its format strings are parsed anew each time.
+    // chrono's `Display` writes this format, and is faster than a format string, which is parsed on each call.
     date.to_string()
 }
 
-/// Formats a timestamp in UTC with `Z` and as many of nine fraction digits as it needs, in steps of three.
+/// Formats a timestamp in UTC with `Z`, and with 0, 3, 6 or 9 digits of a second's fraction, as few as it needs.
 pub fn format_timestamp(timestamp: &DateTime<Utc>) -> String {
     timestamp.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

@@ -7,19 +7,19 @@ use serde_json::value::RawValue;
 
 /// An exact decimal number: the specification's `number`.
 ///
-/// Value and scale are kept as in the JSON text: `10.10` stays `10.10`. A number in a document never passes through
-/// a binary float, whatever features of `serde_json` another crate enables. It has up to 28 digits; a number beyond
-/// that is an error, and is never rounded. Two decimals are equal if their values are: `10.10 == 10.1`.
+/// Value and scale are the same as in the JSON text: `10.10` stays `10.10`. A number in a document never passes through a
+/// binary float, regardless of the features of `serde_json` that other crates enable. A decimal has up to 28 digits; a
+/// number with more is an error, and is never rounded. Decimals with the same value are equal: `10.10 == 10.1`.
 ///
-/// The specification does not define the unit or scale of a deal's money, percentage and split fields; a `Decimal` has
-/// just the digits.
+/// The specification does not define the unit or scale of a deal's money, percentage and split fields; a `Decimal` holds
+/// only the digits.
 ///
 /// # Arithmetic
 ///
-/// `+`, `-`, `*`, `/`, `%`, negation, sums, and comparison with each other and with integers. Sums, differences and
-/// products are exact as long as 28 digits can hold them; beyond that, and if a division does not terminate, the last
-/// digit is rounded as in `rust_decimal`. Like those of `std`'s integers, the operators panic if the result is too
-/// large or the divisor is zero. For anything else (forms that return `None` instead, rounding to cents, powers) use
+/// Decimals have `+`, `-`, `*`, `/`, `%`, negation and sums, and compare with each other and with integers. Sums,
+/// differences and products are exact if 28 digits can hold them. Otherwise, and if a division does not terminate, the
+/// last digit is rounded as in `rust_decimal`. Like the operators of `std`'s integers, these panic if the result is too
+/// large or the divisor is zero. For other operations (checked arithmetic, rounding to cents, powers) use
 /// [`rust_decimal::Decimal`]: convert with [`into_inner`](Self::into_inner), and back with `from`.
 ///
 /// ```
@@ -40,9 +40,10 @@ use serde_json::value::RawValue;
 ///
 /// # In JSON and other formats
 ///
-/// Directly through `serde_json`, every digit is written and read, as a number. Everywhere else a decimal is written as a
-/// string (in a `serde_json::Value` as a number where it is the same number), and read from a string, an integer, or a
-/// float of at most 15 significant digits: with more, the original number is unknown, which is an error that says so.
+/// Directly through `serde_json`, a decimal is written and read as a number with every digit. In other formats it is
+/// written as a string; in a `serde_json::Value` it is a number if the `Value` can hold it exactly. It is read from a
+/// string, an integer, or a float of at most 15 significant digits. A float with more digits is an error, because it may
+/// have been rounded.
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -53,58 +54,58 @@ use serde_json::value::RawValue;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// A reader that has rounded beforehand cannot be detected: a document with 0.30000000000000001, which is the same float as
-/// 0.3, reads as 0.3 through `flatten`.
+/// Rounding by another reader cannot always be detected: through `flatten`, serde reads 0.30000000000000001 as the float
+/// 0.3, which a `Decimal` accepts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Decimal(rust_decimal::Decimal);
 
-/// The text is not a decimal number, or has more digits than a [`Decimal`] can hold.
+/// Error of parsing a string that is not a decimal number, or has more digits than a [`Decimal`] can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a decimal number of at most 28 digits")]
 pub struct ParseDecimalError;
 
 impl Decimal {
-    /// `mantissa` with `scale` digits after the point: `Decimal::new(1010, 2)` is 10.10.
+    /// Creates `mantissa / 10^scale`, with `scale` digits after the point: `Decimal::new(1010, 2)` is 10.10.
     ///
     /// # Panics
-    /// When `scale` is more than 28; the forms of `rust_decimal`, from which a `Decimal` converts, do not panic.
+    /// If `scale` is more than 28. To handle that case, use `rust_decimal::Decimal::try_new` and convert its result.
     pub fn new(mantissa: i64, scale: u32) -> Self {
         Self(rust_decimal::Decimal::new(mantissa, scale))
     }
 
-    /// The value as a `rust_decimal::Decimal`, for operations that are not provided here.
+    /// Returns the number as a `rust_decimal::Decimal`, which has more operations.
     pub fn into_inner(self) -> rust_decimal::Decimal {
         self.0
     }
 
-    /// Parses text that is known to be one JSON value; `None` if it is not a number or does not fit.
+    /// Parses a valid JSON value; `None` if it is not a number, or is one that a decimal cannot hold exactly.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return None;
         }
         match text.split_once(['e', 'E']) {
             // `from_str_exact` rejects a number that does not fit, whereas `from_str` would round it.
             None => rust_decimal::Decimal::from_str_exact(text).ok(),
-            Some((mantissa, exponent)) => scale(mantissa, exponent),
+            Some((mantissa, exponent)) => apply_exponent(mantissa, exponent),
         }
         .map(Self)
     }
 
-    /// The value as an integer, if it is one that fits into 64 bits.
+    /// Returns the number as an integer, or `None` if it has a fraction or does not fit into 64 bits.
     pub fn to_integer(self) -> Option<i64> {
         self.0.is_integer().then(|| self.0.to_i64()).flatten()
     }
 }
 
-/// The longest text of a number that is parsed. No value that fits is as long, unless it was written to waste time.
-const LONGEST: usize = 1_000;
+/// The maximum length of a number's text, in bytes. Only a text that is written to waste time is longer.
+const MAX_LENGTH: usize = 1_000;
 
 impl FromStr for Decimal {
     type Err = ParseDecimalError;
 
-    /// Parses the text of a JSON number.
+    /// Parses a JSON number.
     fn from_str(text: &str) -> Result<Self, ParseDecimalError> {
-        // rust_decimal also accepts forms that JSON does not (`1_000`, `+1`, `.5`), so the form is checked first.
+        // Check the JSON syntax first, because rust_decimal also accepts `1_000`, `+1` and `.5`.
         serde_json::from_str::<&RawValue>(text)
             .ok()
             .filter(|json| json.get().len() == text.len())
@@ -113,14 +114,13 @@ impl FromStr for Decimal {
     }
 }
 
-/// `mantissa * 10^exponent`, exactly or not at all.
-fn scale(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
+/// Computes `mantissa * 10^exponent`; `None` if the result cannot be held exactly.
+fn apply_exponent(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
     let value = rust_decimal::Decimal::from_str_exact(mantissa).ok()?;
     let exponent = exponent.parse::<i64>().ok();
     let scale = exponent.and_then(|exponent| i64::from(value.scale()).checked_sub(exponent));
     if value.is_zero() {
-        // Zero stays zero however far the point moves. Its scale is kept if possible: Python writes
-        // `0.0000000` as `0E-7`.
+        // Zero fits with any exponent. Keep its scale if possible, because Python writes `0.0000000` as `0E-7`.
         let scale = scale.and_then(|scale| u32::try_from(scale).ok());
         let scale = scale.filter(|scale| *scale <= rust_decimal::Decimal::MAX_SCALE);
         return Some(scale.map_or(value, |scale| rust_decimal::Decimal::new(0, scale)));
@@ -134,8 +134,8 @@ fn scale(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decimal> {
         )
         .ok();
     }
-    // More than 28 places to the left cannot fit, so the loop is short.
-    for _ in 0..u32::try_from(-scale).ok().filter(|places| *places <= 28)? {
+    // A shift by more than 28 digits cannot fit, so the loop is short.
+    for _ in 0..u32::try_from(-scale).ok().filter(|digits| *digits <= 28)? {
         mantissa = mantissa.checked_mul(10)?;
     }
     rust_decimal::Decimal::try_from_i128_with_scale(mantissa, 0).ok()

@@ -1,13 +1,13 @@
-//! Identifiers: opaque strings, with a distinct type for each kind of thing that they name.
+//! Identifiers: opaque strings, with a distinct type for each kind of resource.
 
 use compact_str::CompactString;
 
 use super::{Nullable, serde_errors::expected, text::like_a_string};
 
-/// Defines types that are strings on the wire and distinct types in Rust.
+/// Defines identifiers, which are strings in JSON and distinct types in Rust.
 ///
-/// Short values are stored inline, which is what makes decoding a deal fast: most of its strings are
-/// identifiers, statuses and types.
+/// Short values are stored inline. This makes decoding a deal fast, because most of its strings are identifiers, statuses
+/// and types.
 macro_rules! identifiers {
     ($( $(#[$doc:meta])* $name:ident; )+) => {$(
         $(#[$doc])*
@@ -16,13 +16,13 @@ macro_rules! identifiers {
         pub struct $name(CompactString);
 
         impl $name {
-            /// Wraps the string as it is; every string is allowed.
+            /// Wraps a string unchanged; every string is allowed.
             #[inline]
             pub fn new(value: impl AsRef<str>) -> Self {
                 Self(CompactString::new(value))
             }
 
-            /// The string as it is on the wire.
+            /// Returns the string as it is in JSON.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -94,7 +94,7 @@ macro_rules! identifiers {
 }
 
 identifiers! {
-    /// Identifies an agent. Opaque: its form is up to the service (specification, "Resources and their fields").
+    /// Identifies an agent. Opaque: the service defines its format (specification, "Resources and their fields").
     ///
     /// ```
     /// let id = dealkit::AgentId::from("a_1");

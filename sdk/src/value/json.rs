@@ -1,4 +1,4 @@
-//! Any JSON value, kept as its original text.
+//! JSON values stored as their original text.
 
 use std::{fmt, str::FromStr};
 
@@ -7,20 +7,20 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     any_format::{self, Given},
-    kind::JsonKind,
+    json_kind::JsonKind,
 };
 
-/// Any JSON value, kept as its exact text: no digit of a number ever changes.
+/// Any JSON value, stored as its exact text, so that no digit of a number ever changes.
 ///
-/// Free-form fields (`clientMetadata`) and undocumented fields are decoded into this type and
-/// serialized from it. `Debug` shows only the kind, because the content may be personal data.
+/// This is the type of free-form fields (`clientMetadata`) and undocumented fields. `Debug` shows only the kind of value,
+/// because the content may be personal data.
 ///
-/// Text is converted into JSON only by [`parse`](Self::parse) and `str::parse`, which read it, and by
-/// [`string`](Self::string), which makes a JSON string of it. There is no `From<&str>`, because it could mean either;
-/// where text does convert, as into a deal of the sandbox, it is read as JSON.
+/// To convert a string, choose between [`parse`](Self::parse) (or `str::parse`), which reads it as JSON text, and
+/// [`string`](Self::string), which makes it a JSON string. There is no `From<&str>`, because it could mean either. Other
+/// conversions from strings, such as into a deal of the sandbox, read JSON text.
 ///
-/// Two values are equal if their texts are, or if a [`serde_json::Value`] can hold both unchanged, and they differ only in the
-/// order of fields, in escapes, or in how a number is written.
+/// Two values are equal if their texts are equal. They are also equal if a [`serde_json::Value`] can hold both unchanged and
+/// they differ only in the order of fields, in escapes, or in the notation of a number.
 ///
 /// ```
 /// use dealkit::Json;
@@ -36,58 +36,57 @@ use super::{
 ///
 /// # In other formats
 ///
-/// Directly through `serde_json`, the text is read and written unchanged. Elsewhere (`serde_json::Value`, `flatten`,
-/// `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is the format's own map, list, string or number. Numbers are then 64-bit
-/// integers, or floats of at most 15 significant digits; others are an error.
+/// Directly through `serde_json`, the text is read and written unchanged. In other formats (`serde_json::Value`, `flatten`,
+/// `tag`, `untagged`, YAML, TOML, CBOR, …) a `Json` is written as the format's own map, list, string or number. Numbers must
+/// then be 64-bit integers, or floats of at most 15 significant digits; other numbers are an error.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// The maximum depth of nested arrays and objects that [`Json::deserialize`] reads. A `Json` itself nests as
-    /// deeply as its text does: keeping, copying and writing it take no recursion.
+    /// The maximum depth of nested arrays and objects that [`Json::deserialize`] reads. A `Json` itself has no maximum
+    /// depth, because storing, copying and writing it need no recursion.
     pub const MAX_DEPTH: usize = 127;
 
-    /// Keeps `text` if it is one JSON value.
+    /// Parses JSON text: exactly one value.
     ///
     /// # Errors
-    /// If the text is not one JSON value; the error names line and column.
+    /// If the text is not exactly one JSON value; the error has the line and the column.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// A JSON string.
+    /// Creates a JSON string with this content.
     pub fn string(text: impl AsRef<str>) -> Self {
-        Self::written(text.as_ref())
+        Self::from_infallible(text.as_ref())
     }
 
-    /// A value that always serializes, such as a scalar.
-    pub(crate) fn written(value: impl Serialize) -> Self {
+    /// Serializes a value whose serialization cannot fail, such as a scalar.
+    pub(crate) fn from_infallible(value: impl Serialize) -> Self {
         Self::from_serialize(&value).unwrap_or_else(|_| Self(RawValue::NULL.to_owned()))
     }
 
-    /// Writes any serialisable value as JSON.
+    /// Serializes a value to JSON.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON, such as a map whose keys are not strings.
+    /// If JSON cannot represent the value, such as a map whose keys are not strings.
     pub fn from_serialize(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
-    /// The exact JSON text.
+    /// Returns the exact JSON text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Deserializes the value into a type of yours, for example `serde_json::Value`.
+    /// Deserializes the value into another type, such as `serde_json::Value`.
     ///
     /// # Errors
-    /// If the value does not have the shape of `T`, or nests deeper than [`Json::MAX_DEPTH`] levels in a
-    /// part that `T` reads.
+    /// If the value does not match `T`, or if a part that `T` reads is nested deeper than [`Json::MAX_DEPTH`] levels.
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
-    /// Keeps a value that serde_json has already validated.
+    /// Copies a value that serde_json has validated.
     #[doc(hidden)]
     pub fn from_raw(raw: &RawValue) -> Self {
         Self(raw.to_owned())
@@ -98,7 +97,7 @@ impl Json {
     }
 
     pub(crate) fn kind(&self) -> JsonKind {
-        JsonKind::of(self.as_str())
+        JsonKind::from_json(self.as_str())
     }
 }
 
@@ -132,13 +131,13 @@ impl fmt::Debug for Json {
 }
 
 impl fmt::Display for Json {
-    /// The exact JSON text, including its content.
+    /// Writes the exact JSON text, including personal data in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// For the functions that read a document.
+/// Makes a `Json` an argument for the functions that read a document.
 impl AsRef<[u8]> for Json {
     fn as_ref(&self) -> &[u8] {
         self.as_str().as_bytes()
@@ -153,14 +152,15 @@ impl FromStr for Json {
     }
 }
 
+/// Implements conversion from types whose serialization cannot fail.
 macro_rules! from_value {
     ($($type:ty),+) => {$(
         impl From<$type> for Json {
             fn from(value: $type) -> Self {
-                Self::written(value)
+                Self::from_infallible(value)
             }
         }
     )+};
 }
-// A `Value` always serializes: its keys are strings and its numbers are finite.
+// Serializing a `Value` cannot fail: its keys are strings and its numbers are finite.
 from_value!(Value, bool, i64);

@@ -1,47 +1,47 @@
-//! Small value types: each parses, formats and compares one kind of value, and knows nothing of HTTP.
+//! Small value types, with their parsing, formatting and comparison. They know nothing of HTTP.
 
 mod any_format;
 mod arithmetic;
-mod characters;
 mod datetime;
 mod decimal;
+mod extensible_enum;
 #[cfg(feature = "client")]
-pub(crate) mod duration;
+pub(crate) mod format_duration;
 mod ids;
 mod json;
-mod kind;
+mod json_kind;
 #[doc(hidden)]
 pub mod marked_text;
-mod named;
+#[cfg(feature = "client")]
+pub(crate) mod message;
+mod named_enum;
 mod nullable;
 #[cfg(any(feature = "arrow", feature = "client"))]
-mod opaque;
-mod open;
+mod opaque_debug;
 mod role;
 #[doc(hidden)]
 pub mod scalar;
 pub(crate) mod serde_errors;
 mod text;
-#[cfg(feature = "client")]
-pub(crate) mod words;
+mod wtf8;
 
 pub use decimal::{Decimal, ParseDecimalError};
+pub use extensible_enum::{
+    ApplicationStatus, ContactFieldType, ContactType, DealPhase, DealStatus, ListingSide,
+};
 pub use ids::*;
 pub use json::Json;
 pub use nullable::Nullable;
-pub use open::{
-    ApplicationStatus, ContactFieldType, ContactType, DealPhase, DealStatus, ListingSide,
-};
 pub use role::{AssignedRole, Role, UnknownRole};
 
 pub(crate) use any_format::Given;
-pub(crate) use characters::Characters;
-pub(crate) use datetime::{date_of, format_date, parse_date, two_digits};
-pub(crate) use kind::JsonKind;
+pub(crate) use datetime::{format_date, parse_date, parse_date_bytes, parse_two_digits};
+pub(crate) use extensible_enum::{UndocumentedValue, extensible_enum};
+pub(crate) use json_kind::JsonKind;
 #[cfg(feature = "client")]
-pub(crate) use named::named;
+pub(crate) use named_enum::named_enum;
 #[cfg(any(feature = "arrow", feature = "client"))]
-pub(crate) use opaque::opaque;
-pub(crate) use open::{Undocumented, open_set};
+pub(crate) use opaque_debug::opaque_debug;
 pub(crate) use serde_errors::expected;
 pub(crate) use text::{WireText, Word, like_a_string};
+pub(crate) use wtf8::Wtf8;

@@ -1,4 +1,4 @@
-//! A field of a request that may be null, where the specification allows it.
+//! Fields of a request that may be null.
 
 use chrono::NaiveDate;
 use serde::{Serialize, Serializer};
@@ -7,10 +7,10 @@ use super::format_date;
 
 /// `null` or a value, for a field that the specification describes as "or null".
 ///
-/// The sandbox treats null like an omitted field; other services may not, so there is one way to express each. See the
-/// table at [`CreateAgent`](crate::CreateAgent).
+/// The sandbox treats null like an omitted field. Other services may not, so a request can express both: see the table at
+/// [`CreateAgent`](crate::CreateAgent).
 ///
-/// An `Option` does not convert into one, because its `None` could mean null or absent.
+/// An `Option` does not convert into a `Nullable`, because its `None` could mean null or absent.
 ///
 /// ```
 /// use dealkit::Nullable;
@@ -28,7 +28,7 @@ pub enum Nullable<T> {
 }
 
 impl<T> Nullable<T> {
-    /// The value, or `None` when null.
+    /// Returns the value, or `None` if null.
     pub fn value(self) -> Option<T> {
         match self {
             Nullable::Value(value) => Some(value),
@@ -36,7 +36,7 @@ impl<T> Nullable<T> {
         }
     }
 
-    /// Borrows the value.
+    /// Converts `&Nullable<T>` into `Nullable<&T>`.
     pub fn as_ref(&self) -> Nullable<&T> {
         match self {
             Nullable::Null => Nullable::Null,
@@ -57,7 +57,7 @@ impl From<&str> for Nullable<String> {
     }
 }
 
-/// A date of birth can be given as a date, and is sent as `YYYY-MM-DD`.
+/// Formats a date, such as a date of birth, as `YYYY-MM-DD`.
 impl From<NaiveDate> for Nullable<String> {
     fn from(date: NaiveDate) -> Self {
         Nullable::Value(format_date(date))

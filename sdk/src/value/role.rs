@@ -1,17 +1,17 @@
-//! The roles of an agent: a closed set in a request, an open one in a response.
+//! The roles of an agent: a closed set in a request, an extensible enum in a response.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{named::named, open::open_set, serde_errors::expected};
+use super::{extensible_enum::extensible_enum, named_enum::named_enum, serde_errors::expected};
 
-/// Defines the roles of a request, and the open set of those of a response.
+/// Defines [`Role`] for requests and [`AssignedRole`] for responses, with the same documented values.
 macro_rules! roles {
     ($( $(#[$doc:meta])* $role:ident = $wire:literal, )+) => {
-        named! {
-            /// Role of the agent to create. The set is closed in a request (specification, "Create agent"); a
-            /// response may contain others, see [`AssignedRole`](crate::AssignedRole).
+        named_enum! {
+            /// Role of the agent to create. A request accepts only these values (specification, "Create agent"); a response
+            /// may contain other roles, see [`AssignedRole`](crate::AssignedRole).
             ///
             /// ```
             /// use dealkit::Role;
@@ -34,9 +34,9 @@ macro_rules! roles {
             pub(crate) const NAMES: &'static [&'static str] = &[$($wire),+];
         }
 
-        open_set! {
-            /// Role of an agent. An open set, whose documented values are those of [`Role`], the closed set that a
-            /// request must use.
+        extensible_enum! {
+            /// Role of an agent in a response. An extensible enum: its documented values are the values of [`Role`], the closed
+            /// set that a request must use.
             ///
             /// ```
             /// use dealkit::{AssignedRole, Role};
@@ -58,12 +58,12 @@ roles! {
     BrokerAdmin = "BROKER_ADMIN",
     OfficeAdmin = "OFFICE_ADMIN",
     Admin = "ADMIN",
-    /// The role if a request does not name one.
+    /// The default role, if a request names none.
     #[default]
     Agent = "AGENT",
 }
 
-/// The string is not one of the roles that a request may name.
+/// Error of parsing a string that is none of the five roles of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {}", Role::NAMES.join(", "))]
 pub struct UnknownRole;
@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for Role {
 }
 
 impl AssignedRole {
-    /// The role of the request's closed set, or `None` if this one is not in it.
+    /// Returns the role as a [`Role`], or `None` if a request could not use it.
     pub fn known(&self) -> Option<Role> {
         self.as_str().parse().ok()
     }

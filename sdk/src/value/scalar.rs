@@ -1,20 +1,17 @@
-//! How single values of a response are parsed and formatted, for bindings to other languages: they
-//! build objects of their own but must not have rules of their own.
+//! Parsing and formatting of single values of a response, for bindings to other languages: these build objects of their own,
+//! but share the rules.
 
 use crate::value::Decimal;
 
-pub use super::datetime::{
-    format_date as date_text, format_timestamp as timestamp_text, parse_date as date,
-    parse_timestamp as timestamp,
-};
+pub use super::datetime::{format_date, format_timestamp, parse_date, parse_timestamp};
 
-/// Parses text that is known to be one JSON number as an integer: `450000`, but also `450000.0` or `4.5e5`, which JSON
-/// considers equal to it. `None` for a fraction, and for a number that does not fit into 64 bits.
-pub fn integer(text: &str) -> Option<i64> {
-    decimal(text)?.to_integer()
+/// Parses a valid JSON number as an integer: `450000`, and also `450000.0` or `4.5e5`, which have the same value. `None` for
+/// a number that has a fraction or does not fit into 64 bits.
+pub fn parse_integer(text: &str) -> Option<i64> {
+    parse_decimal(text)?.to_integer()
 }
 
-/// Parses text that is known to be one JSON number; `None` if it has more digits than a [`Decimal`] holds.
-pub fn decimal(text: &str) -> Option<Decimal> {
+/// Parses a valid JSON number; `None` if it has more digits than a [`Decimal`] can hold.
+pub fn parse_decimal(text: &str) -> Option<Decimal> {
     Decimal::from_json_number(text)
 }

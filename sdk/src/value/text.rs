@@ -6,8 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 pub(crate) trait WireText:
     AsRef<str> + From<String> + for<'t> From<&'t str> + Serialize + DeserializeOwned
 {
-    /// The name of the open set that it is.
-    const OPEN_SET: Option<&'static str> = None;
+    /// The name of the extensible enum that it is.
+    const EXTENSIBLE_ENUM: Option<&'static str> = None;
 
     const IS_IDENTIFIER: bool = false;
 }

@@ -6,7 +6,7 @@ use dealkit::{Agent, AgentProfile, CreateAgent, Deal, Json, UnknownFields, Unrea
 use serde_json::Value;
 
 /// The deepest nesting of a document that has some fields next to it.
-const DEEPEST: usize = dealkit::internal::document::MAX_VALUES - 100;
+const DEEPEST: usize = dealkit::internal::document_limits::MAX_VALUES - 100;
 
 /// Far deeper than the stack of a thread, for code that reads by recursion.
 const DEEP: usize = 100_000;
@@ -33,7 +33,7 @@ fn reading_a_large_document_can_be_stopped() {
         asked.set(asked.get() + 1);
         true
     };
-    let deal = Deal::from_json_while(&document, Unreadable::Error, Some(&go_on)).unwrap();
+    let deal = Deal::from_json_cancellable(&document, Unreadable::Error, Some(&go_on)).unwrap();
     assert_eq!(deal.extra().len(), 100_000);
     let steps = document.len() / (64 * 1024);
     assert!((steps - 2..=steps).contains(&asked.get()), "{asked:?}");
@@ -42,8 +42,9 @@ fn reading_a_large_document_can_be_stopped() {
         asked.set(asked.get() - 1);
         asked.get() > 10
     };
-    let error = Deal::from_json_while(&document, Unreadable::Error, Some(&stops)).unwrap_err();
-    assert!(error.was_stopped());
+    let error =
+        Deal::from_json_cancellable(&document, Unreadable::Error, Some(&stops)).unwrap_err();
+    assert!(error.was_cancelled());
     assert_eq!(error.to_string(), "it could not be read to the end in time");
     assert_eq!(
         (error.path(), error.expected(), error.line()),

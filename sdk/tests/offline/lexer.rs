@@ -10,15 +10,15 @@ use proptest::{prelude::*, sample::select};
 use serde_json::value::RawValue;
 
 /// Reads a whole document that consists of one value.
-fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> Lexed<T>) -> Option<T> {
+fn whole<'a, T>(document: &'a str, read: impl FnOnce(&mut Lexer<'a>) -> LexResult<T>) -> Option<T> {
     let mut lexer = Lexer::new(document);
     let value = read(&mut lexer).ok()?;
-    lexer.end().ok()?;
+    lexer.expect_end().ok()?;
     Some(value)
 }
 
 fn string(document: &str) -> Option<String> {
-    whole(document, |lexer| lexer.string()).map(|text| text.into_owned())
+    whole(document, |lexer| lexer.read_string()).map(|text| text.into_owned())
 }
 
 /// What serde_json reads from the same document.
@@ -84,7 +84,7 @@ fn every_character_at_every_place_of_a_word() {
         for before in [" ", "!", "#", "[", "]", "a", "\u{7f}", "\u{e9}"] {
             for at in 0..8 {
                 let document = format!("\"{}{c}b!]#[\" ,", before.repeat(at));
-                let lexed = Lexer::new(&document).string().ok();
+                let lexed = Lexer::new(&document).read_string().ok();
                 let mut values = serde_json::Deserializer::from_str(&document).into_iter();
                 let expected: Option<String> = values.next().and_then(Result::ok);
                 same(&document, lexed.map(|it| it.into_owned()), expected);
@@ -99,18 +99,22 @@ fn every_character_at_every_place_of_a_word() {
 #[track_caller]
 fn same_numbers(document: &str) {
     let is_json = by_serde::<Box<RawValue>>(document).is_some();
-    let lexed = whole(document, |lexer| lexer.number());
+    let lexed = whole(document, |lexer| lexer.read_number());
     same(
         document,
         lexed.map(|it| it.text),
         is_json.then(|| document.trim()),
     );
     let text = document.trim();
-    let expected = scalar::integer(text).filter(|_| is_json);
-    same(document, whole(document, |lexer| lexer.integer()), expected);
+    let expected = scalar::parse_integer(text).filter(|_| is_json);
+    same(
+        document,
+        whole(document, |lexer| lexer.read_integer()),
+        expected,
+    );
     // Compares the texts: `10.10` and `10.1` are equal, and so are the two zeros.
-    let expected = scalar::decimal(text).filter(|_| is_json);
-    let lexed = whole(document, |lexer| lexer.decimal());
+    let expected = scalar::parse_decimal(text).filter(|_| is_json);
+    let lexed = whole(document, |lexer| lexer.read_decimal());
     let exact = |it: Decimal| (it.to_string(), it.into_inner().is_sign_negative());
     same(document, lexed.map(exact), expected.map(exact));
 }
@@ -118,10 +122,10 @@ fn same_numbers(document: &str) {
 #[track_caller]
 fn same_days_and_moments(text: &str) {
     for document in [format!("\"{text}\""), format!(" \"{text}\" ")] {
-        let lexed = whole(&document, |lexer| lexer.date());
-        same(&document, lexed, scalar::date(text));
-        let lexed = whole(&document, |lexer| lexer.timestamp());
-        same(&document, lexed, scalar::timestamp(text));
+        let lexed = whole(&document, |lexer| lexer.read_date());
+        same(&document, lexed, scalar::parse_date(text));
+        let lexed = whole(&document, |lexer| lexer.read_timestamp());
+        same(&document, lexed, scalar::parse_timestamp(text));
     }
 }
 

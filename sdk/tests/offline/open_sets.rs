@@ -1,4 +1,4 @@
-//! Typed strings: open sets whose known values can be matched in patterns, and identifiers.
+//! Typed strings: extensible enums whose known values can be matched in patterns, and identifiers.
 
 use std::collections::{BTreeMap, HashMap};
 

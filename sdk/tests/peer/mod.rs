@@ -344,7 +344,7 @@ pub(crate) fn builder(url: &str) -> ClientBuilder {
 
 /// The default policy without its waits.
 pub(crate) fn at_once() -> RetryPolicy {
-    RetryPolicy::new().backoff(Duration::ZERO, Duration::ZERO)
+    RetryPolicy::new().max_backoff(Duration::ZERO)
 }
 
 /// Display and Debug of the error and every cause, in all their forms. Fails the test if one repeats another, as programs that

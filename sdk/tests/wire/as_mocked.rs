@@ -1,4 +1,4 @@
-//! A program's own tests may stand a mock of another library in for the service: it sees what the contract says.
+//! Calls to a service that a mocking library imitates, as in a program's own tests.
 
 use httpmock::{
     Method::{GET, POST},

@@ -1,6 +1,6 @@
 //! Whatever the size, number or nesting depth of what a service sends, it costs no more than a small multiple of it.
 
-use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document};
+use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document_limits};
 
 use crate::peer::{FINE, Peer, Protocol, Step, answer};
 
@@ -135,15 +135,15 @@ fn no_depth_of_nesting_keeps_a_problem_from_being_read() {
     assert!(serde_json::to_string(&problem).unwrap().contains(&deep));
 }
 
-/// Each document holds one value more than allowed, counted as `document` says.
+/// Each document holds one value more than allowed, counted as in `document_limits`.
 #[test]
 fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
-    let many = |item: &str, each: usize| vec![item; document::MAX_VALUES / each].join(",");
+    let many = |item: &str, each: usize| vec![item; document_limits::MAX_VALUES / each].join(",");
     for body in [
         format!(r#"{{"id":"d","quotes":[{}]}}"#, many("{}", 2)),
         format!(r#"{{"id":"d","more":[{}]}}"#, many("1", 1)),
         format!("[0,{}]", many("[]", 2)),
-        "[".repeat(document::MAX_VALUES + 1),
+        "[".repeat(document_limits::MAX_VALUES + 1),
     ] {
         let error = Deal::from_json(&body).unwrap_err();
         assert_eq!(error.found(), "too many values");
@@ -153,7 +153,10 @@ fn a_document_of_too_many_values_is_refused_before_a_model_is_built() {
             error.to_string(),
             "expected at most 1000000 values in the document, found more"
         );
-        assert_eq!(document::check_size(body.as_bytes()), Err(error));
+        assert_eq!(
+            document_limits::check_value_count(body.as_bytes()),
+            Err(error)
+        );
     }
 }
 
@@ -163,9 +166,9 @@ fn what_looks_like_many_values_and_is_text_is_read() {
     let body = format!(r#"{{"id":"d","external_id":"{text}","more":["{text}"]}}"#);
     let deal = Deal::from_json(&body).unwrap();
     assert_eq!(deal.external_id.unwrap().len(), text.len() - 1);
-    let most = vec!["1"; document::MAX_VALUES - 3].join(",");
+    let most = vec!["1"; document_limits::MAX_VALUES - 3].join(",");
     let body = format!(r#"{{"id":"d","more":[{most}]}}"#);
-    assert_eq!(document::check_size(body.as_bytes()), Ok(()));
+    assert_eq!(document_limits::check_value_count(body.as_bytes()), Ok(()));
     Deal::from_json(&body).unwrap();
 }
 

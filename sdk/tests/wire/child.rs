@@ -1,14 +1,13 @@
-//! Tests in a child process, because the environment belongs to the whole process.
+//! Runs tests in a child process, because environment variables apply to a whole process.
 
 use std::process::Command;
 
 use crate::peer::KEY;
 
-/// Set in a child process: the children's tests do nothing in a normal run.
+/// The environment variable that is set in a child process. Without it, the tests for child processes do nothing.
 pub(crate) const CHILD: &str = "DEALKIT_TEST_CHILD";
 
-/// Runs a single test of this binary in a child process, without any variable that could change what it does, and returns
-/// its output.
+/// Runs one test of this program in a child process, without variables that could affect it, and returns its output.
 pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]);
@@ -24,13 +23,13 @@ pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> String {
         .envs(variables.iter().copied())
         .output()
         .unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let output_text = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    let all = format!("{told}\n{errors}");
+    let all = format!("{output_text}\n{errors}");
     assert!(
-        output.status.success() && told.contains("1 passed"),
+        output.status.success() && output_text.contains("1 passed"),
         "{all}"
     );
     assert!(!all.contains(KEY), "{all}");
-    told
+    output_text
 }

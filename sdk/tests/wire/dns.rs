@@ -83,8 +83,8 @@ async fn a_name_that_nobody_has() {
         // Without a network, nobody can say that there is no such name.
         if error.kind() != ErrorKind::Timeout {
             assert_eq!(error.kind(), ErrorKind::Connect);
-            let told = "no connection could be made: the host in base_url cannot be found; is it right, and is this \
-                        machine on the network? (after 3 attempts)";
+            let told = "no connection could be made: the host in the base URL cannot be found; is it right, and is \
+                        this machine on the network? (after 3 attempts) [see base_url]";
             assert!(error.to_string().ends_with(told), "{error}");
             assert!(error.source().is_some());
         }

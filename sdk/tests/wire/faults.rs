@@ -1,5 +1,5 @@
-//! Whatever a service or the network does to a call, the error says what happened and how far the request got, and
-//! keeps what arrived; and the service is called exactly as often as the error says, and creates one agent at most.
+//! Faults of services and networks. Each error names the fault and how far the request got, and holds the received part of the
+//! body. The service is called as often as the error says, and creates at most one agent.
 
 use std::{
     error::Error as _,
@@ -35,8 +35,8 @@ async fn call(client: &Client, verb: Verb) -> Result<(), Error> {
     }
 }
 
-/// Checks everything that an error says.
-fn check(case: &str, error: &Error, expected: &Expected, attempts: u32) {
+/// Checks each accessor and the message of an error.
+fn check_error(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     let text = format!("{case}: {error:?}");
     assert_eq!(error.kind(), expected.kind, "{text}");
     assert_eq!(error.outcome(), expected.outcome, "{text}");
@@ -56,8 +56,8 @@ fn check(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     assert_eq!(error.is_connection(), is_connection || is_timeout, "{text}");
     assert_eq!(error.attempts(), attempts, "{text}");
     if error.kind() == ErrorKind::TooLarge {
-        let told = format!("limit of {LIMIT} bytes; raise max_response_bytes to read it");
-        assert!(error.to_string().contains(&told), "{error}");
+        let message = format!("limit of {LIMIT} bytes; raise the limit to read it");
+        assert!(error.to_string().contains(&message), "{error}");
     }
     match (&expected.body, error.body()) {
         (Kept::Nothing, None) => {}
@@ -72,21 +72,21 @@ fn check(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     }
 }
 
-/// Runs a test whose attempts end with a deadline. If that fails with a short one, the machine may have been too busy to get as far
-/// as the test expects, so a long one decides.
+/// Runs a test whose attempts end at a short deadline. If it fails, the machine may have been too busy to send the request in
+/// time, so the result with a long deadline decides.
 async fn with_deadline<F: Future<Output = ()>>(test: impl Fn(Duration) -> F) {
     if AssertUnwindSafe(test(SHORT)).catch_unwind().await.is_err() {
         test(20 * SHORT).await;
     }
 }
 
-async fn run(protocol: Protocol, verb: Verb, fault: Fault, deadline: Duration) {
+async fn run_fault(protocol: Protocol, verb: Verb, fault: Fault, deadline: Duration) {
     let case = format!("{} ({verb:?}, {protocol:?})", fault.name);
     let expected = &fault.expected;
     let is_heard = fault.script.iter().any(|step| matches!(step, Step::Hear));
     let acts = is_heard && expected.outcome != Outcome::NotSent;
     let script = if acts {
-        acting(&fault.script)
+        create_on_request(&fault.script)
     } else {
         fault.script.clone()
     };
@@ -98,11 +98,11 @@ async fn run(protocol: Protocol, verb: Verb, fault: Fault, deadline: Duration) {
     let client = builder.build().unwrap();
     let error = call(&client, verb).await.expect_err(&case);
     drop(client);
-    // What was not sent is sent again, and so is a read that nothing answered.
-    let broke = matches!(expected.kind, ErrorKind::Interrupted | ErrorKind::Timeout);
-    let is_retried = expected.outcome == Outcome::NotSent || broke && verb == Verb::Get;
+    // A request that was not sent is retried, and so is a read without a response.
+    let has_no_response = matches!(expected.kind, ErrorKind::Interrupted | ErrorKind::Timeout);
+    let is_retried = expected.outcome == Outcome::NotSent || has_no_response && verb == Verb::Get;
     let attempts = if is_retried { 3 } else { 1 };
-    check(&case, &error, expected, attempts);
+    check_error(&case, &error, expected, attempts);
     let counts = peer.finish().await;
     let heard = if is_heard { attempts as usize } else { 0 };
     assert_eq!(counts.requests, heard, "{case}");
@@ -110,8 +110,8 @@ async fn run(protocol: Protocol, verb: Verb, fault: Fault, deadline: Duration) {
     assert_eq!(counts.agents, usize::from(is_created), "{case}");
 }
 
-/// The service creates the agent as soon as it has the request.
-fn acting(script: &[Step]) -> Vec<Step> {
+/// Returns the script of a service that creates the agent as soon as it has received the request.
+fn create_on_request(script: &[Step]) -> Vec<Step> {
     let acts = |step: &Step| match step {
         Step::Hear => vec![Step::Hear, Step::Act],
         step => vec![step.clone()],
@@ -119,34 +119,35 @@ fn acting(script: &[Step]) -> Vec<Step> {
     script.iter().flat_map(acts).collect()
 }
 
-async fn run_all(protocol: Protocol) {
+async fn run_all_faults(protocol: Protocol) {
     let (slow, quick): (Vec<_>, Vec<_>) = catalogue::faults(protocol)
         .into_iter()
         .partition(|fault| fault.slow);
     for fault in quick {
         for verb in VERBS {
-            run(protocol, verb, fault.clone(), PATIENCE).await;
+            run_fault(protocol, verb, fault.clone(), PATIENCE).await;
         }
     }
     let slow = slow.iter().flat_map(|fault| {
-        VERBS
-            .map(|verb| with_deadline(move |deadline| run(protocol, verb, fault.clone(), deadline)))
+        VERBS.map(|verb| {
+            with_deadline(move |deadline| run_fault(protocol, verb, fault.clone(), deadline))
+        })
     });
     join_all(slow).await;
 }
 
 #[tokio::test]
 async fn faults_over_http1() {
-    run_all(Http1).await;
+    run_all_faults(Http1).await;
 }
 
 #[tokio::test]
 async fn faults_over_http2() {
-    run_all(Http2).await;
+    run_all_faults(Http2).await;
 }
 
-/// The result of a call that never had a connection.
-fn unconnected(kind: ErrorKind) -> Expected {
+/// Returns the error of a call that never had a connection.
+fn without_connection(kind: ErrorKind) -> Expected {
     Expected {
         kind,
         outcome: Outcome::NotSent,
@@ -156,17 +157,18 @@ fn unconnected(kind: ErrorKind) -> Expected {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_tried_again_whatever_the_method() {
-    for (protocol, verb) in every() {
+async fn a_rejected_connection_is_retried_for_every_method() {
+    for (protocol, verb) in protocols_and_verbs() {
         let client = builder(&refused())
             .http2_prior_knowledge(protocol == Http2)
             .build()
             .unwrap();
         let error = call(&client, verb).await.unwrap_err();
-        check("refused", &error, &unconnected(ErrorKind::Connect), 3);
-        let told = "no connection could be made: nothing is listening at the host and port in base_url; are they right, and \
-            is the service up? (after 3 attempts)";
-        assert!(error.to_string().ends_with(told), "{error}");
+        let expected = &without_connection(ErrorKind::Connect);
+        check_error("rejected", &error, expected, 3);
+        let message = "no connection could be made: nothing is listening at the host and port in the base URL; are they right, \
+            and is the service up? (after 3 attempts) [see base_url]";
+        assert!(error.to_string().ends_with(message), "{error}");
         assert!(error.source().is_some());
         every_text(&error);
     }
@@ -178,14 +180,14 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
     // No bytes are ever in flight.
     tokio::time::pause();
     let short = Duration::from_millis(50);
-    for (protocol, verb) in every() {
+    for (protocol, verb) in protocols_and_verbs() {
         let builder = || builder(&blackhole.url).http2_prior_knowledge(protocol == Http2);
         for (which, builder) in [
             ("connect", builder().connect_timeout(short)),
             ("attempt", builder().attempt_timeout(short)),
         ] {
             let error = call(&builder.build().unwrap(), verb).await.unwrap_err();
-            check(which, &error, &unconnected(ErrorKind::Timeout), 3);
+            check_error(which, &error, &without_connection(ErrorKind::Timeout), 3);
             assert!(
                 error.to_string().contains("timed out after 0.05 s"),
                 "{error}"
@@ -193,14 +195,14 @@ async fn a_connection_that_is_never_made_is_a_timeout_and_was_not_sent() {
         }
         let client = builder().timeout(short).build().unwrap();
         let error = call(&client, verb).await.unwrap_err();
-        check("total", &error, &unconnected(ErrorKind::Timeout), 1);
+        check_error("total", &error, &without_connection(ErrorKind::Timeout), 1);
     }
 }
 
 /// An HTTP/2 connection begins with a preface of its own. If it breaks before the client has started to send the
-/// request, the request was not sent; if the client had started, nobody knows.
+/// request, the request was not sent. If the client had started, the outcome is unknown.
 #[tokio::test]
-async fn a_connection_that_breaks_at_once_over_http2() {
+async fn an_http2_connection_that_breaks_during_its_preface() {
     for breaks in [Step::Reset, Step::End] {
         for verb in VERBS {
             let peer = Peer::start(Http2, vec![vec![Step::Glance, breaks.clone()]]);
@@ -221,7 +223,7 @@ async fn a_connection_that_breaks_at_once_over_http2() {
     }
 }
 
-/// Connecting includes TLS: the request waits for it, so it was not sent.
+/// The request is sent after the TLS handshake, so a handshake that fails means that it was not sent.
 #[cfg(feature = "rustls")]
 #[tokio::test]
 async fn tls_that_fails_or_stalls_was_not_sent() {
@@ -239,21 +241,21 @@ async fn tls_that_fails_or_stalls_was_not_sent() {
             let client = builder.build().unwrap();
             let error = call(&client, verb).await.unwrap_err();
             drop(client);
-            check(name, &error, &unconnected(kind), 3);
+            check_error(name, &error, &without_connection(kind), 3);
             let counts = peer.finish().await;
             assert_eq!((counts.connections, counts.requests), (3, 0), "{name}");
         }
     }
 }
 
-fn every() -> impl Iterator<Item = (Protocol, Verb)> {
+fn protocols_and_verbs() -> impl Iterator<Item = (Protocol, Verb)> {
     BOTH.into_iter()
         .flat_map(|protocol| VERBS.map(|verb| (protocol, verb)))
 }
 
 /// Makes one call of each verb over each protocol, which must succeed, and checks what reached the peer.
-async fn succeeds(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
-    for (protocol, verb) in every() {
+async fn check_success(case: &str, script: impl Fn(Protocol) -> Vec<Step>) {
+    for (protocol, verb) in protocols_and_verbs() {
         let peer = Peer::start(protocol, vec![script(protocol)]);
         let client = peer.builder().max_response_bytes(LIMIT).build().unwrap();
         let outcome = call(&client, verb).await;
@@ -274,8 +276,8 @@ async fn a_body_at_the_limit_is_read() {
         "{FINE}{}",
         " ".repeat(usize::try_from(LIMIT).unwrap() - FINE.len())
     );
-    succeeds("at the limit", |_| vec![Step::Hear, answer(200, &padded)]).await;
-    succeeds("at the limit, without a length", |protocol| {
+    check_success("at the limit", |_| vec![Step::Hear, answer(200, &padded)]).await;
+    check_success("at the limit, without a length", |protocol| {
         let headers = if protocol == Http1 {
             vec![("connection", "close".to_owned())]
         } else {
@@ -292,9 +294,9 @@ async fn a_body_at_the_limit_is_read() {
 }
 
 #[tokio::test]
-async fn a_response_before_the_whole_request_is_taken() {
-    // The service refuses before it has read the request.
-    for (protocol, verb) in every().filter(|(protocol, _)| *protocol == Http1) {
+async fn a_response_before_the_end_of_the_request_is_accepted() {
+    // The service rejects the request before it has read all of it.
+    for (protocol, verb) in protocols_and_verbs().filter(|(protocol, _)| *protocol == Http1) {
         let peer = Peer::start(
             protocol,
             vec![vec![Step::Glance, answer(413, ""), Step::End]],
@@ -308,20 +310,20 @@ async fn a_response_before_the_whole_request_is_taken() {
     }
 }
 
-/// An unsolicited response, such as the 408 of a server that hangs up, is not taken for the response to the next
-/// request.
+/// A service may send an unsolicited response, such as a 408 before it closes the connection. The client does not use it as
+/// the response to the next request.
 #[tokio::test]
-async fn an_unasked_response_is_not_taken_for_the_next_one() {
-    let unasked =
+async fn an_unsolicited_response_is_not_the_response_to_the_next_request() {
+    let unsolicited =
         Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n{\"id\":\"bad\"}".to_vec());
     let scripts = vec![
-        vec![Step::Hear, answer(200, FINE), unasked, Step::Silence],
+        vec![Step::Hear, answer(200, FINE), unsolicited, Step::Silence],
         vec![Step::Hear, answer(200, FINE)],
     ];
     let peer = Peer::start(Http1, scripts);
     let client = peer.retrying_client();
     call(&client, Verb::Get).await.unwrap();
-    // The client hangs up when it sees the unsolicited response.
+    // The client closes the connection when it receives the unsolicited response.
     peer.an_end().await;
     let deal = client.deals().retrieve("x_1").await.unwrap();
     assert_eq!(deal.id.as_str(), "x_1");
@@ -329,13 +331,13 @@ async fn an_unasked_response_is_not_taken_for_the_next_one() {
     peer.finish().await;
 }
 
-/// An HTTP/2 connection that has silently died would swallow every later request.
+/// An HTTP/2 connection that no longer responds would time out every later request.
 #[tokio::test]
-async fn a_dead_connection_over_http2_is_given_up() {
-    with_deadline(give_up_a_dead_connection).await;
+async fn a_dead_http2_connection_is_abandoned() {
+    with_deadline(check_dead_connection).await;
 }
 
-async fn give_up_a_dead_connection(deadline: Duration) {
+async fn check_dead_connection(deadline: Duration) {
     let scripts = vec![
         vec![Step::Hear, answer(200, FINE), Step::Hear, Step::Silence],
         vec![Step::Hear, answer(200, FINE)],
@@ -351,8 +353,8 @@ async fn give_up_a_dead_connection(deadline: Duration) {
 }
 
 #[tokio::test]
-async fn the_longest_timeouts_there_are_mean_never() {
-    for (protocol, verb) in every() {
+async fn the_longest_timeouts_never_expire() {
+    for (protocol, verb) in protocols_and_verbs() {
         let peer = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
         let longest = Duration::MAX;
         let builder = peer.builder().timeout(longest).attempt_timeout(longest);
@@ -367,7 +369,7 @@ async fn the_longest_timeouts_there_are_mean_never() {
 
 #[tokio::test]
 async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
-    for (protocol, verb) in every() {
+    for (protocol, verb) in protocols_and_verbs() {
         let elsewhere = Peer::start(protocol, vec![vec![Step::Hear, answer(200, FINE)]]);
         let port = elsewhere.url.rsplit(':').next().unwrap();
         for (location, named) in [
@@ -422,8 +424,8 @@ async fn a_redirect_is_never_followed_and_only_its_origin_is_named() {
 }
 
 #[tokio::test]
-async fn the_head_of_a_response_that_is_not_valid_http_is_named() {
-    for (head, place) in [
+async fn an_invalid_response_head_is_located() {
+    for (head, location) in [
         (
             "HTTP/1.1 200 OK\r\nx-fine: 1\r\nCANARY bad\r\n\r\n",
             "one of its header lines, below the status line",
@@ -445,17 +447,17 @@ async fn the_head_of_a_response_that_is_not_valid_http_is_named() {
             (error.kind(), error.outcome()),
             (ErrorKind::Interrupted, Outcome::Unknown)
         );
-        let told = format!(
-            "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {place}; `curl --include` shows it"
+        let message = format!(
+            "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {location}; `curl --include` shows it"
         );
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), message);
         assert!(!every_text(&error).contains("CANARY"));
     }
 }
 
-/// HEAD is retried like GET, and its content-length does not announce a body to wait for.
+/// HEAD is retried like GET. The content-length of its response is not followed by a body.
 #[tokio::test]
-async fn head_has_no_body_whatever_its_length_says() {
+async fn the_response_to_head_has_no_body_despite_its_content_length() {
     let head = Step::Head(200, vec![("content-length", "999999".to_owned())]);
     let peer = Peer::start(
         Http1,
@@ -472,8 +474,8 @@ async fn head_has_no_body_whatever_its_length_says() {
     assert_eq!(peer.finish().await.requests, 2);
 }
 
-/// GOAWAY may contain text from the service. dealkit's error does not repeat it; h2's own TRACE records of the frames
-/// that it receives do, and no client can prevent that.
+/// A GOAWAY frame may contain text from the service, which dealkit's error does not repeat. The TRACE events of the crate h2 do
+/// contain it, and a client cannot prevent that.
 #[tokio::test]
 async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 2];
@@ -492,14 +494,14 @@ async fn a_key_in_a_goaway_is_not_shown_by_an_error() {
     peer.finish().await;
 }
 
-/// A response that arrived while the process was stopped is read, although the attempt's time was over meanwhile.
+/// The attempt's timeout expires while the process is stopped. A response that has arrived by then is read all the same.
 #[tokio::test]
 async fn a_response_that_arrived_while_the_process_was_stopped_is_not_late() {
     let clock = FrozenClock::start();
     let mut peer = Peer::start(Http1, vec![vec![Step::Hear, Step::Ask]]);
     let client = peer.client();
     let mut call = pin!(client.agents().create(ada()).send());
-    // Until the request has left.
+    // Polls until the request has been sent.
     for _ in 0..100 {
         assert!((&mut call).now_or_never().is_none());
         wait_until_idle().await;

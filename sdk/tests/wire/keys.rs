@@ -264,7 +264,7 @@ async fn a_provider_that_fails_or_hangs_is_an_error_within_the_calls_time() {
         ("failed with alloc::string::String", || {
             Box::pin(async { Err(SECRET.to_owned()) })
         }),
-        ("has not answered within 5 s", || Box::pin(pending())),
+        ("has not returned within 5 s", || Box::pin(pending())),
         ("failed with a panic", || panic!("{SECRET}")),
         ("failed with a panic", || {
             Box::pin(async { panic!("{SECRET}") })
@@ -323,7 +323,7 @@ async fn a_401_stays_one_if_there_is_no_other_key() {
     assert!(error.is_authentication() && error.outcome() == Outcome::Rejected);
     let text = error.to_string();
     assert!(
-        text.contains("(not retried: the provider of service_key failed with &str; "),
+        text.contains("(not retried: the provider of the service key failed with &str; "),
         "{text}"
     );
     let error = client.agents().create(ada()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Services that allow a limited number of requests per second and are down at times, and clients that keep to a rate.
+//! Client-side limits: `rate_limit`, pauses after `Retry-After`, and the retry quota.
 //!
 //! The service is a transport, and time is Tokio's paused clock: a minute takes no time, and nothing depends on how busy
 //! the machine is.
@@ -16,44 +16,48 @@ use crate::peer::{FINE, KEY, Peer, ada};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// What the service does with a request: a status, or 0 for no response at all, and `Retry-After`.
-pub(crate) type Judgement = (u16, Option<u64>);
+/// A response: its status, or 0 for no response at all, and the seconds of `Retry-After`.
+pub(crate) type ScriptedResponse = (u16, Option<u64>);
 
-/// What reached the service: when, and the status it got.
+/// The requests that reached the service: the time, and the status of the response.
 type Log = Arc<Mutex<Vec<(Duration, u16)>>>;
 
-pub(crate) struct Service {
+pub(crate) struct ScriptedService {
     builder: ClientBuilder,
     log: Log,
 }
 
-impl Service {
-    /// A service that takes this long for each response, and responds in this way, one after the other, and then as the
-    /// last time.
-    pub(crate) async fn start<I>(latency: Duration, judgements: I) -> Self
+impl ScriptedService {
+    /// Starts a service with this latency, which sends the responses in order, and repeats the last one.
+    pub(crate) async fn start<I>(latency: Duration, responses: I) -> Self
     where
-        I: IntoIterator<Item = Judgement, IntoIter: Send + 'static>,
+        I: IntoIterator<Item = ScriptedResponse, IntoIter: Send + 'static>,
     {
-        let (mut judgements, mut judgement) = (judgements.into_iter(), (200, None));
+        let (mut responses, mut response) = (responses.into_iter(), (200, None));
         let mut peer = Peer::in_memory();
         let (builder, log) = (peer.builder(), Log::default());
-        let (began, its_log) = (Instant::now(), Arc::clone(&log));
+        let (start, service_log) = (Instant::now(), Arc::clone(&log));
         tokio::spawn(async move {
-            while let Some(heard) = peer.next_of_all().await {
-                let at = began.elapsed();
-                judgement = judgements.next().unwrap_or(judgement);
-                let (status, retry_after) = judgement;
-                its_log.lock().unwrap().push((at, status));
+            while let Some(request) = peer.next_of_all().await {
+                let at = start.elapsed();
+                response = responses.next().unwrap_or(response);
+                let (status, retry_after) = response;
+                service_log.lock().unwrap().push((at, status));
                 tokio::spawn(async move {
                     sleep(latency).await;
                     if status == 0 {
                         // The service sends nothing more.
                         std::future::pending::<()>().await;
                     }
-                    let asks = retry_after.map(|seconds| ("retry-after", seconds.to_string()));
+                    let retry_after =
+                        retry_after.map(|seconds| ("retry-after", seconds.to_string()));
                     let id = ("x-request-id", "r_1".to_owned());
-                    let headers: Vec<_> = asks.into_iter().chain([id]).collect();
-                    heard.answer_if_there(status, &headers, if status == 200 { FINE } else { "" });
+                    let headers: Vec<_> = retry_after.into_iter().chain([id]).collect();
+                    request.answer_if_there(
+                        status,
+                        &headers,
+                        if status == 200 { FINE } else { "" },
+                    );
                 });
             }
         });
@@ -68,7 +72,7 @@ impl Service {
         self.log.lock().unwrap().clone()
     }
 
-    /// The time between each request and the next, without those before this one.
+    /// Returns the times between requests, from the request with this index on.
     pub(crate) fn waits(&self, first: usize) -> Vec<Duration> {
         let log = self.log();
         log[first..]
@@ -78,7 +82,7 @@ impl Service {
     }
 }
 
-/// Retrieves `count` deals, `concurrency` at a time; returns how many failed.
+/// Retrieves deals, a number of them at a time. Returns how many calls failed.
 async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
     let ids = (0..count).map(|number| format!("d_{number}"));
     let many = client.deals().retrieve_many(ids).concurrency(concurrency);
@@ -89,19 +93,20 @@ async fn retrieve(client: &Client, count: usize, concurrency: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_calls_wait_as_long_as_one_was_told() {
-    for (status, is_heeded) in [(429, true), (503, true), (500, false)] {
-        let service = Service::start(Duration::ZERO, [(status, Some(10)), (200, None)]).await;
+async fn all_calls_wait_as_long_as_retry_after_says() {
+    for (status, has_pause) in [(429, true), (503, true), (500, false)] {
+        let service =
+            ScriptedService::start(Duration::ZERO, [(status, Some(10)), (200, None)]).await;
         let client = service.builder().build().unwrap();
-        let told = client.deals().retrieve("d_1").retry(RetryPolicy::never());
-        assert_eq!(told.await.unwrap_err().retry_after(), Some(10 * SECOND));
+        let rejected = client.deals().retrieve("d_1").retry(RetryPolicy::never());
+        assert_eq!(rejected.await.unwrap_err().retry_after(), Some(10 * SECOND));
         sleep(SECOND).await;
 
-        // There is no time for that.
-        let began = Instant::now();
+        // The timeout is shorter than the pause.
+        let start = Instant::now();
         let outcome = client.agents().create(ada()).timeout(9 * SECOND).await;
-        assert_eq!(began.elapsed(), Duration::ZERO);
-        if is_heeded {
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        if has_pause {
             let error = outcome.unwrap_err();
             assert_eq!(
                 (error.kind(), error.outcome(), error.attempts()),
@@ -109,33 +114,35 @@ async fn all_calls_wait_as_long_as_one_was_told() {
             );
             assert_eq!(error.retry_after().unwrap().as_millis() / 100, 90);
             assert_eq!(service.log().len(), 1);
-            let text = error.to_string();
+            let message = error.to_string();
             assert!(
-                text.starts_with(
+                message.starts_with(
                     "POST /v1/agents: not sent: the service has asked for fewer requests"
                 ),
-                "{text}"
+                "{message}"
             );
             assert!(
-                text.ends_with("would have to wait 9 s, longer than its timeout allows"),
-                "{text}"
+                message.ends_with(
+                    "would have to wait 9 s, longer than its timeout allows [see timeout]"
+                ),
+                "{message}"
             );
             assert!(error.is_throttled() && !error.is_timeout() && !error.is_connection());
         } else {
             outcome.unwrap();
         }
 
-        // Reads, creates and many at a time alike.
+        // The pause applies to reads, creates and bulk jobs.
         let bulk = retrieve(&client, 3, 3);
-        let (one, other, lost) = tokio::join!(
+        let (create, read, failed) = tokio::join!(
             client.agents().create(ada()).send(),
             client.deals().retrieve("d_1").send(),
             bulk
         );
-        one.unwrap();
-        other.unwrap();
-        assert_eq!(lost, 0);
-        let pause = if is_heeded { 10 * SECOND } else { SECOND };
+        create.unwrap();
+        read.unwrap();
+        assert_eq!(failed, 0);
+        let pause = if has_pause { 10 * SECOND } else { SECOND };
         assert!(
             service.log().iter().skip(1).all(|(at, _)| *at >= pause),
             "{:?}",
@@ -145,8 +152,8 @@ async fn all_calls_wait_as_long_as_one_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
-    let service = Service::start(Duration::ZERO, [(503, Some(86_400)), (200, None)]).await;
+async fn a_retry_after_of_a_day_pauses_other_calls_for_a_minute() {
+    let service = ScriptedService::start(Duration::ZERO, [(503, Some(86_400)), (200, None)]).await;
     let client = service.builder().timeout(90 * SECOND).build().unwrap();
     let error = client.deals().retrieve("d_1").await.unwrap_err();
     assert_eq!(
@@ -158,8 +165,8 @@ async fn a_wrong_pause_does_not_silence_a_client_for_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_counts_however_long_ago_the_last_one_was() {
-    let service = Service::start(
+async fn a_rejection_long_after_the_last_one_lowers_the_rate() {
+    let service = ScriptedService::start(
         Duration::ZERO,
         [429, 200, 200, 429, 200].map(|status| (status, None)),
     )
@@ -168,20 +175,20 @@ async fn a_refusal_counts_however_long_ago_the_last_one_was() {
     assert_eq!(retrieve(&client, 2, 1).await, 0);
     sleep(7_200 * SECOND).await;
     assert_eq!(retrieve(&client, 1, 1).await, 0);
-    let began = Instant::now();
+    let start = Instant::now();
     assert_eq!(retrieve(&client, 100, 64).await, 0);
-    assert!(began.elapsed() > SECOND, "{:?}", began.elapsed());
+    assert!(start.elapsed() > SECOND, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_is_kept_by_all_calls_and_attempts() {
+async fn all_calls_and_attempts_together_keep_to_the_rate_limit() {
     for (rate, latency) in [(50.0, 0), (30.0, 40), (400.0, 5)] {
         // Every third request fails, and is retried.
-        let judgements = [200, 200, 500].map(|status| (status, None));
+        let responses = [200, 200, 500].map(|status| (status, None));
         let latency = Duration::from_millis(latency);
-        let service = Service::start(latency, judgements.into_iter().cycle()).await;
+        let service = ScriptedService::start(latency, responses.into_iter().cycle()).await;
         let client = service.builder().rate_limit(rate).build().unwrap();
-        let one_by_one = async {
+        let sequential = async {
             for _ in 0..20 {
                 let _ = client.deals().retrieve("d_1").await;
             }
@@ -192,7 +199,7 @@ async fn a_limit_is_kept_by_all_calls_and_attempts() {
                 .map(|_| client.agents().create(ada()).send())
                 .buffer_unordered(8)
                 .count(),
-            one_by_one
+            sequential
         );
         assert_eq!(creates, 50);
         let log = service.log();
@@ -201,7 +208,7 @@ async fn a_limit_is_kept_by_all_calls_and_attempts() {
                 .iter()
                 .take_while(|(other, _)| *other < *at + SECOND)
                 .count();
-            // The timer counts in milliseconds.
+            // The timer has a resolution of a millisecond.
             assert!(
                 within as f64 <= rate + 1.0 + rate * 0.002,
                 "{rate}: {within} from {at:?}"
@@ -211,31 +218,31 @@ async fn a_limit_is_kept_by_all_calls_and_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_is_made_use_of() {
+async fn a_rate_limit_is_used_in_full() {
     for rate in [7.0, 50.0, 400.0, 3_000.0] {
-        let service = Service::start(Duration::from_millis(5), [(200, None)]).await;
+        let service = ScriptedService::start(Duration::from_millis(5), [(200, None)]).await;
         let client = service.builder().rate_limit(rate).build().unwrap();
-        let began = Instant::now();
+        let start = Instant::now();
         assert_eq!(retrieve(&client, 1_000, 64).await, 0);
-        let took = began.elapsed().as_secs_f64();
+        let duration = start.elapsed().as_secs_f64();
         assert!(
-            (0.98..1.02).contains(&(took * rate / 1_000.0)),
-            "{rate}: {took} s"
+            (0.98..1.02).contains(&(duration * rate / 1_000.0)),
+            "{rate}: {duration} s"
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
-    let service = Service::start(Duration::ZERO, [(200, None)]).await;
+async fn calls_are_sent_in_order_and_cancelled_calls_leave_no_gap() {
+    let service = ScriptedService::start(Duration::ZERO, [(200, None)]).await;
     let client = service.builder().rate_limit(1.0).build().unwrap();
-    let began = Instant::now();
+    let start = Instant::now();
     let finished = Mutex::new(Vec::new());
     let calls = (0..10_u64).map(|number| {
         let (client, finished) = (&client, &finished);
         async move {
             let call = client.deals().retrieve("d_1").send();
-            // Those in the middle are cancelled while they wait.
+            // The calls in the middle are cancelled while they wait.
             if (3..7).contains(&number) {
                 let _ = tokio::time::timeout(SECOND / 2, call).await;
             } else {
@@ -243,7 +250,7 @@ async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
                 finished
                     .lock()
                     .unwrap()
-                    .push((number, began.elapsed().as_secs()));
+                    .push((number, start.elapsed().as_secs()));
             }
         }
     });
@@ -254,18 +261,18 @@ async fn calls_wait_in_order_and_those_that_give_up_leave_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_comes_too_late_is_refused_at_once() {
-    let service = Service::start(Duration::ZERO, [(200, None)]).await;
+async fn a_call_that_the_rate_limit_delays_beyond_its_timeout_fails_immediately() {
+    let service = ScriptedService::start(Duration::ZERO, [(200, None)]).await;
     let client = service
         .builder()
         .rate_limit(0.5)
         .timeout(5 * SECOND)
         .build()
         .unwrap();
-    let began = Instant::now();
+    let start = Instant::now();
     let calls = (0..6).map(|_| async {
         let outcome = client.agents().create(ada()).await.map(drop);
-        (outcome, began.elapsed().as_secs())
+        (outcome, start.elapsed().as_secs())
     });
     let outcomes = futures_util::future::join_all(calls).await;
     for (number, (outcome, at)) in (0_u64..).zip(outcomes) {
@@ -287,21 +294,21 @@ async fn a_turn_that_comes_too_late_is_refused_at_once() {
         );
         assert_eq!(
             error.to_string(),
-            "POST /v1/agents: not sent: the client's rate_limit would delay this call by 6 s, longer than its \
-             timeout allows"
+            "POST /v1/agents: not sent: the client's rate limit would delay this call by 6 s, longer than its \
+             timeout allows [see rate_limit]"
         );
     }
     assert_eq!(service.log().len(), 3);
 }
 
-/// The calls of a stream stand still while its program waits for another call: they must not hold it up forever.
+/// While a program awaits another call, it does not poll a stream, whose calls must not delay the other call for long.
 #[tokio::test(start_paused = true)]
-async fn calls_that_nobody_looks_after_do_not_stop_the_others() {
-    let service = Service::start(Duration::ZERO, [(200, None)]).await;
+async fn calls_that_are_not_polled_do_not_block_the_others() {
+    let service = ScriptedService::start(Duration::ZERO, [(200, None)]).await;
     let client = service.builder().rate_limit(10.0).build().unwrap();
     let ids = (0..20).map(|number| format!("d_{number}"));
     let mut deals = client.deals().retrieve_many(ids).concurrency(16).stream();
-    let began = Instant::now();
+    let start = Instant::now();
     let mut count = 0;
     while let Some(item) = deals.next().await {
         item.result.unwrap();
@@ -314,18 +321,18 @@ async fn calls_that_nobody_looks_after_do_not_stop_the_others() {
         log.windows(2)
             .all(|pair| pair[1].0 - pair[0].0 >= Duration::from_millis(98))
     );
-    assert!(began.elapsed() < 15 * SECOND, "{:?}", began.elapsed());
+    assert!(start.elapsed() < 15 * SECOND, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shares_a_limit() {
+async fn clients_share_limits_if_base_url_key_and_rate_limit_are_equal() {
     for (name, other_rate, key, is_shared) in [
-        ("the same", Some(1.0), KEY, true),
+        ("equal", Some(1.0), KEY, true),
         ("another limit", Some(2.0), KEY, false),
         ("no limit", None, KEY, false),
         ("another key", Some(1.0), "another", false),
     ] {
-        let service = Service::start(Duration::ZERO, [(200, None)]).await;
+        let service = ScriptedService::start(Duration::ZERO, [(200, None)]).await;
         let client = service.builder().rate_limit(1.0).build().unwrap();
         let mut other = service
             .builder()
@@ -350,9 +357,9 @@ async fn who_shares_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_after_a_retry_gives_it_back() {
-    let judgements = [(503, None), (200, None)].into_iter().cycle();
-    let service = Service::start(Duration::ZERO, judgements).await;
+async fn a_success_after_a_retry_returns_its_tokens() {
+    let responses = [(503, None), (200, None)].into_iter().cycle();
+    let service = ScriptedService::start(Duration::ZERO, responses).await;
     let client = service.builder().build().unwrap();
     for _ in 0..200 {
         let call = client.deals().retrieve("d_1").with_response();

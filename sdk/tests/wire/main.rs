@@ -1,4 +1,4 @@
-//! The client against services of every kind: what it sends, what each response turns into, what it retries.
+//! Tests of the client over connections: requests, responses, errors and retries.
 #![cfg(feature = "client")]
 
 mod as_mocked;
@@ -22,12 +22,12 @@ mod many_in_flight;
 mod on_the_wire;
 mod once;
 mod outcomes;
-mod pace;
 #[path = "../peer/mod.rs"]
 mod peer;
 mod post_once;
 #[cfg(feature = "rustls")]
 mod proxy;
+mod rate_limiter;
 mod retries;
 mod retrieve_many;
 mod rows;

@@ -1,5 +1,4 @@
-//! Many requests in flight: as many connections as they need, which are kept for the next, and no more than the process may
-//! have.
+//! Many requests in flight: the number of connections, their reuse, and the limit of file descriptors.
 
 use std::{
     fs::File,
@@ -28,13 +27,13 @@ use tokio::{
 };
 
 use crate::{
-    limits::{SECOND, Service},
+    limits::{SECOND, ScriptedService},
     peer::{FINE, Http1, Http2, Peer, ada, builder, clock::FrozenClock, until, wait_until_idle},
 };
 
-/// A service that counts its connections, and lets a request wait for `before`.
+/// Starts a service that counts its connections, and awaits a future before each response. Returns its URL and the count.
 async fn serve<F>(
-    before: impl Fn() -> F + Clone + Send + Sync + 'static,
+    wait: impl Fn() -> F + Clone + Send + Sync + 'static,
 ) -> (String, Arc<AtomicUsize>)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -47,9 +46,9 @@ where
         let mut open = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::Relaxed);
-            let before = before.clone();
+            let wait = wait.clone();
             let service = service_fn(move |_: Request<Incoming>| {
-                let wait = before();
+                let wait = wait();
                 async move {
                     wait.await;
                     Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(FINE))))
@@ -57,7 +56,7 @@ where
             });
             open.spawn(async move {
                 let mut server = Builder::new(TokioExecutor::new());
-                // No fewer are recommended.
+                // HTTP/2 recommends at least 100.
                 server.http2().max_concurrent_streams(100);
                 let _ = server.serve_connection(TokioIo::new(socket), service).await;
             });
@@ -66,10 +65,10 @@ where
     (url, connections)
 }
 
-/// All of it is on one thread, so that every connection is idle again before the next round, and on a clock that stands still, so
-/// that none gets too old for a create.
+/// One thread runs client and service, so that every connection is idle again before the next round. The clock is frozen, so
+/// that no connection gets too old for a create.
 #[tokio::test]
-async fn each_finds_a_connection_and_so_does_the_next() {
+async fn requests_in_flight_have_connections_which_the_next_round_reuses() {
     let _clock = FrozenClock::start();
     for (protocol, creates, count, connections) in [
         (Http1, false, 256, 256),
@@ -77,7 +76,7 @@ async fn each_finds_a_connection_and_so_does_the_next() {
         (Http2, false, 250, 3),
         (Http2, true, 250, 3),
     ] {
-        // Nobody gets a response before all requests are there.
+        // The service responds only once all requests have arrived.
         let barrier = Arc::new(Barrier::new(count));
         let (url, made) = serve(move || {
             let barrier = Arc::clone(&barrier);
@@ -106,7 +105,7 @@ async fn call(client: &Client, creates: bool) {
 }
 
 #[tokio::test]
-async fn a_bound_of_idle_connections_is_kept() {
+async fn idle_connections_above_the_maximum_are_closed() {
     let barrier = Arc::new(Barrier::new(150));
     let (url, made) = serve(move || {
         let barrier = Arc::clone(&barrier);
@@ -123,14 +122,14 @@ async fn a_bound_of_idle_connections_is_kept() {
     assert!(made.load(Ordering::Relaxed) > 290);
 }
 
-/// The variable with the service's URL.
+/// The environment variable with the service's URL, for tests in a process of their own.
 #[cfg(all(unix, feature = "rustls"))]
 const URL: &str = "DEALKIT_TEST_URL";
 
 #[cfg(all(unix, feature = "rustls"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn descriptors_are_waited_for() {
-    // Requests overlap, however short this is compared with the rest.
+async fn requests_wait_for_file_descriptors() {
+    // The delay makes the requests overlap.
     let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
     let test = "many_in_flight::more_in_flight_than_descriptors";
     spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
@@ -143,7 +142,7 @@ async fn descriptors_are_waited_for() {
 async fn more_in_flight_than_descriptors() {
     let Ok(url) = std::env::var(URL) else { return };
     limit_descriptors(64);
-    // The program itself needs more than what the client leaves it.
+    // The program needs more descriptors than the client leaves to it.
     let files: Vec<_> = (0..24).map(|_| File::open("/dev/null").unwrap()).collect();
     let client = builder(&url).retry(RetryPolicy::never()).build().unwrap();
     for creates in [false, true, false] {
@@ -152,8 +151,8 @@ async fn more_in_flight_than_descriptors() {
     drop(files);
 }
 
-/// Two clients share the connections, and so the permits for requests in flight. One of them may send only one request in ten
-/// seconds, and has many calls that wait for that.
+/// Two clients share their connections, and therefore the permits for requests in flight. Many calls wait for the first client's
+/// limit of a request in ten seconds, and hold no permits meanwhile.
 #[cfg(all(unix, feature = "rustls"))]
 #[test]
 fn a_limited_client_leaves_the_permits_to_others() {
@@ -168,30 +167,30 @@ async fn limited_and_unlimited() {
     }
     // There are three permits.
     limit_descriptors(12);
-    let service = Service::start(SECOND, [(200, None)]).await;
+    let service = ScriptedService::start(SECOND, [(200, None)]).await;
     let limited = service.builder().rate_limit(0.1).timeout(600 * SECOND);
     let limited = limited.retry(RetryPolicy::never()).build().unwrap();
     let other = service.builder().share_connections(&limited);
     let other = other.build().unwrap();
     assert!(other.shares_connections(&limited));
 
-    let began = Instant::now();
+    let start = Instant::now();
     let slow = join_all((0..20).map(|_| call(&limited, true)));
     let fast = async {
         sleep(SECOND / 2).await;
         join_all((0..20).map(|_| call(&other, false))).await;
-        began.elapsed()
+        start.elapsed()
     };
-    let (_, took) = tokio::join!(slow, fast);
-    // Two or three at a time, a second each.
-    assert!(took < 11 * SECOND, "{took:?}");
-    assert_eq!(began.elapsed().as_secs(), 191);
+    let (_, duration) = tokio::join!(slow, fast);
+    // Two or three requests are in flight at a time, each for a second.
+    assert!(duration < 11 * SECOND, "{duration:?}");
+    assert_eq!(start.elapsed().as_secs(), 191);
 }
 
-/// A limited client whose calls wait for permits does not send them all at once when the permits are free.
+/// Calls of a limited client that have waited for permits are not sent together when the permits become free.
 #[cfg(all(unix, feature = "rustls"))]
 #[test]
-fn a_limit_is_kept_after_a_wait_for_permits() {
+fn a_rate_limit_applies_after_a_wait_for_permits() {
     crate::child::child("many_in_flight::after_a_wait_for_permits", &[(URL, "none")]);
 }
 
@@ -211,14 +210,14 @@ async fn after_a_wait_for_permits() {
         .share_connections(&limited)
         .timeout(600 * SECOND);
     let other = other.build().unwrap();
-    let began = Instant::now();
+    let start = Instant::now();
     let times = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&times);
     tokio::spawn(async move {
-        while let Some(heard) = peer.next_of_all().await {
+        while let Some(request) = peer.next_of_all().await {
             let wait = {
                 let mut log = log.lock().unwrap();
-                log.push(began.elapsed());
+                log.push(start.elapsed());
                 if log.len() <= 3 {
                     20 * SECOND
                 } else {
@@ -227,7 +226,7 @@ async fn after_a_wait_for_permits() {
             };
             tokio::spawn(async move {
                 sleep(wait).await;
-                heard.answer_if_there(200, &[], FINE);
+                request.answer_if_there(200, &[], FINE);
             });
         }
     });
@@ -241,17 +240,17 @@ async fn after_a_wait_for_permits() {
     assert_eq!(times.len(), 13);
     assert_eq!(times[3].as_secs(), 20);
     for pair in times[3..].windows(2) {
-        // The timer counts in milliseconds.
-        let apart = pair[1] - pair[0];
-        assert!(apart.as_millis().abs_diff(1_000) <= 2, "{times:?}");
+        // The timer has a resolution of a millisecond.
+        let interval = pair[1] - pair[0];
+        assert!(interval.as_millis().abs_diff(1_000) <= 2, "{times:?}");
     }
 }
 
-/// Creates of a limited client that wait for a locked ledger hold no permits, are not sent together once it is free, and are claimed
-/// only shortly before they may go.
+/// Creates of a limited client that wait for a locked ledger hold no permits. They are not sent together when the ledger is
+/// unlocked, and are claimed only shortly before they are sent.
 #[cfg(all(unix, feature = "rustls", feature = "ledger"))]
 #[test]
-fn a_locked_ledger_holds_up_only_its_own_creates() {
+fn a_locked_ledger_delays_only_its_own_creates() {
     crate::child::child("many_in_flight::with_a_locked_ledger", &[(URL, "none")]);
 }
 
@@ -282,7 +281,7 @@ async fn with_a_locked_ledger() {
 
     let creates: Vec<_> = (1..=6).map(create).collect();
     wait_until_idle().await;
-    // The ledger's thread answers in order: it has looked up the others before this one.
+    // The ledger's thread works in order: it has looked up the other creates before this one.
     assert!(create(0).await.unwrap().unwrap().now().is_none());
     wait_until_idle().await;
     assert_eq!(ledger.summary().unwrap().in_flight, 0);
@@ -297,10 +296,10 @@ async fn with_a_locked_ledger() {
         deal = other.deals().retrieve("x_1") => drop(deal.unwrap()),
         () = async {
             wait_until_idle().await;
-            let heard = peer.waiting().expect("there is a permit");
-            heard.answer_deal();
+            let request = peer.waiting().expect("there is a permit");
+            request.answer_deal();
             wait_until_idle().await;
-        } => panic!("it was answered"),
+        } => panic!("no response"),
     }
     drop(lock);
     until(|| ledger.summary().is_ok_and(|summary| summary.in_flight == 6)).await;
@@ -312,7 +311,7 @@ async fn with_a_locked_ledger() {
         wait_until_idle().await;
     }
     peer.next().await.answer(201, FINE);
-    // Nothing was sent of the others: their claims are withdrawn.
+    // The other creates were not sent: their claims are withdrawn.
     until(|| ledger.summary().is_ok_and(|summary| summary.succeeded == 4)).await;
     for create in &creates {
         create.abort();
@@ -321,10 +320,10 @@ async fn with_a_locked_ledger() {
     assert!(ledger.summary().unwrap().unresolved.is_empty());
 }
 
-/// Idle connections leave descriptors for a ledger.
+/// Idle connections leave file descriptors for a ledger.
 #[cfg(all(unix, feature = "rustls", feature = "ledger"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_finds_descriptors() {
+async fn a_ledger_opens_next_to_many_idle_connections() {
     let (url, _) = serve(|| sleep(Duration::from_millis(20))).await;
     let test = "many_in_flight::ledger_next_to_idle_connections";
     spawn_blocking(move || crate::child::child(test, &[(URL, &url)]))
@@ -339,7 +338,7 @@ async fn ledger_next_to_idle_connections() {
 
     let Ok(url) = std::env::var(URL) else { return };
     limit_descriptors(64);
-    // The program itself has 14.
+    // The program itself uses 14 descriptors.
     let mut files = vec![File::open("/dev/null").unwrap()];
     while files.last().unwrap().as_raw_fd() < 13 {
         files.push(File::open("/dev/null").unwrap());
@@ -356,7 +355,7 @@ async fn ledger_next_to_idle_connections() {
     drop(files);
 }
 
-/// Limits the files that this process may open from now on. Those that are open stay open.
+/// Limits the files that this process may have open. Open files stay open.
 #[cfg(all(unix, feature = "rustls"))]
 fn limit_descriptors(limit: u64) {
     use rustix::process::{Resource, getrlimit, setrlimit};

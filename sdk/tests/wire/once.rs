@@ -4,7 +4,7 @@
 use std::fs;
 
 use dealkit::{
-    Agent, Client, Created, Error, ErrorKind, Once, Outcome, RawResponse, blocking,
+    Agent, Client, CreateOnce, Created, Error, ErrorKind, Outcome, RawResponse, blocking,
     ledger::{Ledger, LedgerErrorKind},
 };
 use futures_util::FutureExt as _;
@@ -17,14 +17,14 @@ use crate::{
 
 use Outcome::{NotSent, Rejected, Unknown};
 
-fn once(client: &Client, ledger: &Ledger, key: &str) -> Once {
+fn once(client: &Client, ledger: &Ledger, key: &str) -> CreateOnce {
     client.agents().create(request(0)).once(ledger, key)
 }
 
 type Made = Result<Created<Agent>, Error>;
 
 /// Makes the call, which the service answers with this status, unless it is not sent at all.
-async fn answered(peer: &mut Peer, call: Once, status: u16) -> (Made, bool) {
+async fn answered(peer: &mut Peer, call: CreateOnce, status: u16) -> (Made, bool) {
     let mut call = call.into_future();
     tokio::select! {
         made = &mut call => (made, false),
@@ -102,11 +102,11 @@ async fn a_key_is_sent_until_something_is_known_of_it() {
 
     let empty = once(&client, &ledger, "").await;
     assert_eq!(refusal(empty), (ErrorKind::Config, NotSent, false));
-    let named = once(&client, &ledger, "ada@example.com").keys("address");
+    let named = once(&client, &ledger, "ada@example.com").key_name("address");
     let (made, sent) = answered(&mut peer, named, 201).await;
     assert!(sent && made.is_ok());
     let others = once(&client, &ledger, "crm-4711")
-        .keys("crm")
+        .key_name("crm")
         .await
         .unwrap_err();
     assert_eq!(

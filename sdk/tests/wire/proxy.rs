@@ -97,9 +97,9 @@ async fn fail(builder: &ClientBuilder, told: &str, attempts: u32) {
     }
 }
 
-const UNAUTHORIZED: &str = "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain \
-    the right user name and password";
-const REFUSED: &str = "the proxy refuses to connect to the service, or cannot";
+const UNAUTHORIZED: &str = "the proxy rejects the connection: 407 Proxy Authentication Required; does its URL \
+    contain the right user name and password";
+const REFUSED: &str = "the proxy does not connect to the service";
 const UNREACHABLE: &str = "the proxy cannot be reached; is its address right, and is it up?";
 
 #[tokio::test]
@@ -165,14 +165,14 @@ async fn http_is_handed_on_by_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_missing_or_wrong_is_not_tried_again() {
+async fn a_missing_or_wrong_password_is_reported_with_advice() {
     let (front, issuer) = secure(Http1);
     let proxy = Proxy::start(Manner::ServeWith(front.address(), AUTHORIZATION));
     for url in [proxy.url(), proxy.url_for("ada:password")] {
         fail(
             &tls_client(&url).root_certificates(&issuer),
             UNAUTHORIZED,
-            1,
+            3,
         )
         .await;
         // Without a tunnel, the refusal is a response like any other.
@@ -376,8 +376,8 @@ fn socks_in_the_environment_is_refused_where_it_would_be_used() {
         let told = told_of(&urls, &[("ALL_PROXY", &socks)]);
         let refusal = "TOLD: https://deals.invalid Err(Error { kind: Config, outcome: NotSent, attempts: 0, status: \
             None, message: the proxy in the environment variable ALL_PROXY is a SOCKS proxy, and SOCKS \
-            proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; correct it, set proxy, or \
-            name the service's host in NO_PROXY";
+            proxies are not supported: name an HTTP proxy, such as http://proxy.example.com:3128; correct it, set another \
+            proxy, or name the service's host in NO_PROXY [see proxy]";
         assert!(told.contains(refusal), "{told}");
         assert!(
             told.contains("http://127.0.0.1:9 Err(Error { kind: Connect"),

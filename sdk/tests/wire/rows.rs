@@ -1,4 +1,4 @@
-//! Rows that a test tells apart by their e-mail address.
+//! Rows of jobs, which tests distinguish by their e-mail addresses.
 
 use dealkit::{AgentProfile, CreateAgent, CreateRow};
 use serde_json::Value;
@@ -9,18 +9,18 @@ pub(crate) fn email(number: usize) -> String {
     format!("row{number}@example.com")
 }
 
-/// The request of this row.
+/// Returns the valid request of a row.
 pub(crate) fn request(number: usize) -> CreateAgent {
     named(number, "Ada")
 }
 
-/// A row whose request breaks the rules.
+/// Returns a row whose request breaks the rules.
 pub(crate) fn broken(number: usize) -> CreateRow {
     let request = unchecked(number);
     request.validate().map(|()| request).into()
 }
 
-/// A request that breaks the rules, and was not checked when it was built.
+/// Returns a request that breaks the rules, built without validation.
 pub(crate) fn unchecked(number: usize) -> CreateAgent {
     named(number, "")
 }
@@ -34,7 +34,7 @@ fn named(number: usize, first_name: &str) -> CreateAgent {
         .build_unvalidated()
 }
 
-/// The number of the row in a request.
+/// Returns the row number in a received request.
 pub(crate) fn number(heard: &Heard) -> usize {
     let body: Value = serde_json::from_slice(&heard.body).unwrap();
     let email = body["email"].as_str().unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn number(heard: &Heard) -> usize {
         .unwrap()
 }
 
-/// A ledger in a folder of its own.
+/// Returns a ledger in a new temporary folder, and the folder.
 #[cfg(feature = "ledger")]
 pub(crate) fn new_ledger() -> (tempfile::TempDir, dealkit::ledger::Ledger) {
     let folder = tempfile::TempDir::new().unwrap();

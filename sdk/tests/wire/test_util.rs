@@ -67,7 +67,7 @@ async fn a_response_s_error_made_by_hand_is_a_real_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_made_by_hand_is_a_real_one() {
-    let silent = limits::Service::start(Duration::ZERO, [(0, None)]).await;
+    let silent = limits::ScriptedService::start(Duration::ZERO, [(0, None)]).await;
     let short = Duration::from_millis(50);
     let impatient = silent.builder().timeout(short).build().unwrap();
     let real = impatient.agents().create(ada()).await.unwrap_err();
@@ -86,8 +86,8 @@ async fn failures_without_a_response_made_by_hand_are_real_ones() {
     let made = ErrorBuilder::connect("refused")
         .operation(Method::POST, "/v1/agents")
         .build();
-    // Only a real error says why the connection was refused.
-    let why = ": nothing is listening at the host and port in base_url; are they right, and is the service up?";
+    // Only a real error has the reason why no connection was made.
+    let why = ": nothing is listening at the host and port in the base URL; are they right, and is the service up? [see base_url]";
     assert_eq!(facts(&made), facts(&real).replace(why, ""));
     assert_eq!(made.source().unwrap().to_string(), "refused");
 

@@ -1,4 +1,4 @@
-//! The service key: which texts are valid, and a comparison that does not reveal how much of a guess was right.
+//! Service keys: validation, constant-time comparison, and the keys and prefixes that create namespaces.
 
 use std::{
     fmt,
@@ -9,21 +9,20 @@ use dealkit::internal::wire;
 use http::HeaderName;
 use subtle::ConstantTimeEq;
 
-/// The header name, parsed once: looking up a string would parse it each time.
+/// The name of the key's header, parsed once instead of on each lookup.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
-/// The key that a request must carry in `x-service-key`. Never shown by `Debug`.
+/// A key that requests send in `x-service-key`. `Debug` omits it.
 #[derive(Clone)]
 pub(crate) struct ServiceKey(Box<str>);
 
-/// The text is not a valid service key. The message does not repeat it: it may be a real key with a typing mistake.
+/// An invalid service key. The message omits the key, which may be a real key with a typing mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a service key must be 1 to 1,024 visible ASCII characters, without spaces")]
 pub struct InvalidServiceKey;
 
 impl ServiceKey {
-    /// The documented key of a server that was given no other. Everyone knows it, so such a server listens only on
-    /// loopback.
+    /// The documented default key. It is not a secret, so a server with this key listens on loopback only.
     pub(crate) const DEFAULT: &str = "sandbox-key";
 
     pub(crate) fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
@@ -39,13 +38,12 @@ impl ServiceKey {
         &self.0
     }
 
-    /// Whether it is [`ServiceKey::DEFAULT`], which is not a secret.
+    /// Returns true for [`ServiceKey::DEFAULT`], which is not a secret.
     pub(crate) fn is_default(&self) -> bool {
         *self.0 == *Self::DEFAULT
     }
 
-    /// Whether `candidate` is the key. The time that this takes depends on the lengths, not on how many
-    /// characters agree.
+    /// Compares in constant time: the duration depends on the lengths only, so it reveals no prefix of the key.
     pub(crate) fn matches(&self, candidate: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(candidate).into()
     }
@@ -63,14 +61,14 @@ impl fmt::Debug for ServiceKey {
     }
 }
 
-/// Which keys have a world of their own, beside the key of the server: those that are listed, and any that begins with one
-/// of the prefixes. Never shown by `Debug`: they are keys too.
+/// The keys that create namespaces: listed keys, and all keys with one of the listed prefixes. `Debug` omits them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WorldKeys(Vec<ServiceKey>);
+pub(crate) struct NamespaceKeys(Vec<ServiceKey>);
 
-impl WorldKeys {
-    /// Keys, and prefixes that end in `*`, separated by commas, if all are valid and have at most 1,000 characters.
-    pub(crate) fn new(keys: &str) -> Option<Self> {
+impl NamespaceKeys {
+    /// Parses keys and prefixes (`prefix*`), separated by commas. Returns `None` if one is invalid or longer than 1,000
+    /// characters.
+    pub(crate) fn parse(keys: &str) -> Option<Self> {
         let keys = keys.split(',').map(str::trim).map(|text| {
             let stem = text.strip_suffix('*').unwrap_or(text);
             let is_valid = (1..=1_000).contains(&stem.len()) && !stem.contains('*');
@@ -83,8 +81,8 @@ impl WorldKeys {
         self.0.is_empty()
     }
 
-    /// The candidate as a key, if it has a world.
-    pub(crate) fn find(&self, candidate: &[u8]) -> Option<ServiceKey> {
+    /// Returns the candidate as a key if it may create a namespace.
+    pub(crate) fn match_key(&self, candidate: &[u8]) -> Option<ServiceKey> {
         let found = self.0.iter().any(|key| match key.0.strip_suffix('*') {
             Some(prefix) => {
                 let part = candidate.get(..prefix.len());
@@ -96,9 +94,9 @@ impl WorldKeys {
         ServiceKey::new(candidate).ok()
     }
 
-    /// A key that nobody has used, with the first prefix.
-    pub(crate) fn made_up(&self) -> Option<ServiceKey> {
-        let random = RandomState::new().hash_one("world");
+    /// Generates an unused key with the first prefix.
+    pub(crate) fn generate_key(&self) -> Option<ServiceKey> {
+        let random = RandomState::new().hash_one("namespace");
         let mut prefixes = self.0.iter().filter_map(|key| key.0.strip_suffix('*'));
         ServiceKey::new(format!("{}{random:016x}", prefixes.next()?)).ok()
     }

@@ -1,11 +1,11 @@
-//! The checks of a request's head that need nothing but the head.
+//! Checks of a request's head that need no server state.
 
 use dealkit::internal::wire;
 use http::{HeaderValue, Version, header, request::Parts, uri::Authority};
 
-use crate::contract::problem::{ProblemType, Refusal};
+use crate::contract::problem::{ProblemType, Rejection};
 
-/// Check 1: one host, a target that is a path on it, and a body on whose end everybody agrees.
+/// Check 1: exactly one host, a path as the target, and an unambiguous body length (against request smuggling).
 pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     let has_path = head.uri.path().starts_with('/');
     if head.version >= Version::HTTP_2 {
@@ -29,12 +29,12 @@ pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host,
-        // HTTP/1.0 does not know the header.
+        // HTTP/1.0 has no Host header.
         (None, _) if head.version < Version::HTTP_11 => return Ok(()),
         (None, _) => return Err("Send the header Host."),
         (Some(_), Some(_)) => return Err("Send the header Host once."),
     };
-    let Some(host) = host_of(host) else {
+    let Some(host) = parse_host(host) else {
         return Err("The header Host must be a host, with or without a port.");
     };
     match head.uri.authority() {
@@ -45,8 +45,10 @@ pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     }
 }
 
-/// Whether the transfer coding, if there is one, is exactly `chunked`. hyper accepts anything that ends with it: it
-/// would let `gzip, chunked` pass for JSON, and let through codings that another server reads differently.
+/// Returns true if Transfer-Encoding is absent or exactly `chunked`.
+///
+/// hyper accepts any list that ends with `chunked`, such as `gzip, chunked`. It would treat a compressed body as JSON, and
+/// accept requests that a proxy splits differently.
 fn is_only_chunked(head: &Parts) -> bool {
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -56,20 +58,20 @@ fn is_only_chunked(head: &Parts) -> bool {
     }
 }
 
-/// The value of a Host header, if it is a host and perhaps a port. RFC 9112 allows an empty one.
-fn host_of(value: &HeaderValue) -> Option<&str> {
+/// Parses a Host header: a host, optionally with a port. RFC 9112 allows an empty value.
+fn parse_host(value: &HeaderValue) -> Option<&str> {
     let text = value.to_str().ok()?.trim();
     let is_host = text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
     is_host.then_some(text)
 }
 
-/// A Host header never has the user and password that an absolute target may have.
+/// Removes the user and password, which an absolute target can have but a Host header cannot.
 fn without_userinfo(authority: &Authority) -> &str {
     let text = authority.as_str();
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// Adds the header Host to a request of HTTP/1.1 that no client has written: its URI names the host.
+/// Adds the header Host to an HTTP/1.1 request that was constructed without a client, from the host in its URI.
 pub(crate) fn add_host(head: &mut Parts) {
     if let Some(authority) = head.uri.authority()
         && head.version == Version::HTTP_11
@@ -79,27 +81,27 @@ pub(crate) fn add_host(head: &mut Parts) {
     }
 }
 
-/// Check 5: the body is declared as JSON, with no coding that has to be decoded first.
-pub(crate) fn check_content(head: &Parts) -> Result<(), Refusal> {
+/// Check 5: the body is declared as JSON, without a Content-Encoding.
+pub(crate) fn check_content(head: &Parts) -> Result<(), Rejection> {
     if !is_json(head) {
-        return Err(Refusal::new(
+        return Err(Rejection::new(
             ProblemType::MEDIA_TYPE,
             "Send the header Content-Type: application/json, once.",
         ));
     }
     if head.headers.contains_key(header::CONTENT_ENCODING) {
-        let refusal = Refusal::new(
+        let rejection = Rejection::new(
             ProblemType::CONTENT_CODING,
             "This server decodes no content codings. Send the body as it is, without the header Content-Encoding.",
         );
-        // RFC 9110: this tells a caller that the refusal is not about the media type.
-        return Err(refusal.header(header::ACCEPT_ENCODING, "identity"));
+        // With this header, a 415 is about the Content-Encoding and not about the media type (RFC 9110, section 12.5.3).
+        return Err(rejection.header(header::ACCEPT_ENCODING, "identity"));
     }
     Ok(())
 }
 
-/// Check 6, for a body whose length is declared.
-pub(crate) fn check_length(head: &Parts, max: usize) -> Result<(), Refusal> {
+/// Check 6 for a body with a declared length.
+pub(crate) fn check_length(head: &Parts, max: usize) -> Result<(), Rejection> {
     let declared = head.headers.get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     match declared {
@@ -108,12 +110,12 @@ pub(crate) fn check_length(head: &Parts, max: usize) -> Result<(), Refusal> {
     }
 }
 
-pub(crate) fn body_too_large(max: usize) -> Refusal {
+pub(crate) fn body_too_large(max: usize) -> Rejection {
     let detail = format!("This server takes bodies of up to {max} bytes.");
-    Refusal::new(ProblemType::BODY_TOO_LARGE, detail)
+    Rejection::new(ProblemType::BODY_TOO_LARGE, detail)
 }
 
-/// Whether there is exactly one Content-Type, and it is `application/json` in any case, with or without parameters.
+/// Returns true if the request has exactly one Content-Type, `application/json`, in any case and with any parameters.
 pub(crate) fn is_json(head: &Parts) -> bool {
     let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(media_type), None) = (types.next(), types.next()) else {

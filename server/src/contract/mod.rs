@@ -1,5 +1,4 @@
-//! The contract: the table of routes and what each operation does, the checks of a request's head, and the bodies of
-//! errors.
+//! The specified API: routes, operations, checks of a request's head, and error bodies.
 
 pub(crate) mod auth;
 pub(crate) mod checks;

@@ -1,4 +1,4 @@
-//! Error bodies: RFC 9457 problem details, one stable `type` and `title` for each type of problem.
+//! Error bodies: RFC 9457 problem details, with a stable `type` and `title` for each type of problem.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::contract::response::response;
 
-/// A type of problem: what all errors of it have in common.
+/// A type of problem: the status, `type` and `title` of its errors.
 #[derive(Debug)]
 pub(crate) struct ProblemType {
     status: StatusCode,
-    /// `type`: a name to compare with, not an address to fetch.
+    /// The member `type`: a URN to compare, not a URL to fetch.
     uri: &'static str,
     title: &'static str,
 }
@@ -29,7 +29,7 @@ macro_rules! problem_types {
     };
 }
 
-// Every reason for which the server refuses a request, in the order of its checks.
+// Rejections of requests to /v1, in the order of the checks.
 problem_types! {
     MALFORMED_REQUEST BAD_REQUEST "malformed-request" "The request is malformed";
     UNKNOWN_PATH NOT_FOUND "unknown-path" "There is no such path";
@@ -47,32 +47,32 @@ problem_types! {
     STORE_FULL INSUFFICIENT_STORAGE "store-full" "There is no room for another agent or deal";
 }
 
-// Further reasons, of the interface under /__sandbox/.
+// Rejections of requests to the control interface under /__sandbox/.
 problem_types! {
     ADMIN_REFUSED FORBIDDEN "sandbox-refused" "The sandbox's own interface is not open to this request";
     ADMIN_TOKEN UNAUTHORIZED "sandbox-token" "The sandbox token is missing or wrong";
     INVALID_QUERY BAD_REQUEST "invalid-query" "The query is invalid";
     INVALID_FAULT BAD_REQUEST "invalid-fault" "The fault is invalid";
     UNKNOWN_FAULT NOT_FOUND "unknown-fault" "There is no such fault";
-    INVALID_READING BAD_REQUEST "invalid-reading" "There is no such reading";
+    INVALID_VARIANT BAD_REQUEST "invalid-variant" "There is no such variant";
     INVALID_KEYS BAD_REQUEST "invalid-keys" "The body is not a list of service keys";
-    UNKNOWN_WORLD NOT_FOUND "unknown-world" "There is no such world";
-    WORLDS_FULL INSUFFICIENT_STORAGE "worlds-full" "There is no room for another world";
-    INVALID_SETTINGS BAD_REQUEST "invalid-settings" "The body is not the settings of a world";
+    UNKNOWN_NAMESPACE NOT_FOUND "unknown-namespace" "There is no such namespace";
+    NAMESPACES_FULL INSUFFICIENT_STORAGE "namespaces-full" "There is no room for another namespace";
+    INVALID_SETTINGS BAD_REQUEST "invalid-settings" "The body is not the settings of a namespace";
     INVALID_DEAL BAD_REQUEST "invalid-deal" "The body is not a deal with that id";
 }
 
-/// A refusal: its type, and what to tell the caller about this one.
+/// A rejected request: the type of problem, and the details of this occurrence.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct Rejection {
     problem_type: &'static ProblemType,
     detail: String,
     violations: Vec<Violation>,
     header: Option<(HeaderName, Cow<'static, str>)>,
 }
 
-impl Refusal {
-    /// `detail` says what was wrong and what to do about it, and never repeats the key or a value.
+impl Rejection {
+    /// Creates a rejection. `detail` names the error and its remedy, and never contains a key or value of the request.
     pub(crate) fn new(problem_type: &'static ProblemType, detail: impl Into<String>) -> Self {
         Self {
             problem_type,
@@ -87,13 +87,13 @@ impl Refusal {
         self
     }
 
-    /// Adds a header. `value` has to be a valid header value; the header is left out otherwise.
+    /// Adds a header, unless `value` is an invalid header value.
     pub(crate) fn header(mut self, name: HeaderName, value: impl Into<Cow<'static, str>>) -> Self {
         self.header = Some((name, value.into()));
         self
     }
 
-    /// The response, still without its request id header.
+    /// Builds the response, without the header `x-request-id`.
     pub(crate) fn into_response(self, request_id: &HeaderValue) -> Response<Bytes> {
         let mut problem = Problem::new(
             self.problem_type.status.as_u16(),
@@ -102,7 +102,7 @@ impl Refusal {
         );
         problem.problem_type = Some(self.problem_type.uri.to_owned());
         problem.errors = self.violations;
-        let mut response = written(problem, self.problem_type.status, request_id);
+        let mut response = problem_response(problem, self.problem_type.status, request_id);
         let headers = response.headers_mut();
         if let Some((name, value)) = self.header
             && let Ok(value) = HeaderValue::try_from(&*value)
@@ -113,17 +113,22 @@ impl Refusal {
     }
 }
 
-pub(crate) fn made_up(status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
+/// Builds the error response of a fault that has a status but no body.
+pub(crate) fn fault_response(status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or("Error");
     let detail = "The sandbox was asked for this fault.";
     let mut problem = Problem::new(status.as_u16(), title, detail);
     problem.problem_type = Some("urn:dealkit:problem:fault".to_owned());
-    written(problem, status, request_id)
+    problem_response(problem, status, request_id)
 }
 
-fn written(mut problem: Problem, status: StatusCode, request_id: &HeaderValue) -> Response<Bytes> {
+fn problem_response(
+    mut problem: Problem,
+    status: StatusCode,
+    request_id: &HeaderValue,
+) -> Response<Bytes> {
     problem.request_id = request_id.to_str().ok().map(str::to_owned);
-    // A problem is strings and a number, which always serialize to JSON.
+    // Serialization cannot fail: a problem contains only strings and a number.
     let body = serde_json::to_vec(&problem).unwrap_or_default();
     response(status, wire::PROBLEM_JSON, body)
 }

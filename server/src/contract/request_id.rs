@@ -1,5 +1,4 @@
-//! The id that every response carries in `x-request-id`. It names one request: in the response's header, in an error's body
-//! and in the access log.
+//! Request ids. The id of a request is in its response's header `x-request-id`, in error bodies and in the access log.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -12,14 +11,15 @@ use std::{
 use dealkit::internal::wire;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header name, parsed once: looking up a string would parse it each time.
+/// The name of the id's header, parsed once instead of on each lookup.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::REQUEST_ID_HEADER);
 
-/// The longest id that is accepted from a caller.
+/// Maximum length of a client's request id.
 const MAX_LEN: usize = 128;
 
-/// The caller's own id, if it sent exactly one of 1 to 128 visible ASCII characters; otherwise a fresh one.
-pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
+/// Returns the request id that the client sent, if it sent exactly one, of 1 to 128 visible ASCII characters. Otherwise
+/// generates an id.
+pub(crate) fn from_headers_or_new(headers: &HeaderMap) -> HeaderValue {
     let mut sent = headers.get_all(&HEADER).iter();
     match (sent.next(), sent.next()) {
         (Some(id), None)
@@ -28,16 +28,16 @@ pub(crate) fn of(headers: &HeaderMap) -> HeaderValue {
         {
             id.clone()
         }
-        _ => fresh(),
+        _ => generate(),
     }
 }
 
-/// An id that this process has not used, and that two processes share only by great coincidence.
-fn fresh() -> HeaderValue {
+/// Generates an id that is unique in this process, and very probably among processes.
+fn generate() -> HeaderValue {
     static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("request"));
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let id = format!("req_{:016x}_{number}", *PROCESS);
-    // Letters, digits and underscores always make a valid header value.
+    // Letters, digits and underscores are always a valid header value.
     HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("req_0"))
 }

@@ -1,4 +1,4 @@
-//! Responses, put together.
+//! Constructors of responses.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};

@@ -1,4 +1,4 @@
-//! The table of routes: every operation that the server has, and which one a path and a method name.
+//! The table of routes, and the lookup of an operation by method and path.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use percent_encoding::percent_decode_str;
 
 use crate::contract::{
     operations::{self, Operation},
-    problem::{ProblemType, Refusal},
+    problem::{ProblemType, Rejection},
 };
 
-/// One operation: a method, the path that has it, and what carries it out.
+/// A route: a method, a path template, and the operation.
 #[derive(Debug)]
 pub(crate) struct Route<O: 'static> {
     pub(crate) method: Method,
@@ -22,14 +22,14 @@ pub(crate) struct Route<O: 'static> {
     pub(crate) operation: O,
 }
 
-/// An operation of /v1, and the model of its successful response.
+/// An operation of /v1, and the model of its success response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) run: Operation,
     pub(crate) success: &'static Model,
 }
 
-/// The operations of /v1. Everything else that names them (`Allow`, the text of a 404, the log) reads them here.
+/// The routes of /v1: the single source for the header `Allow`, the message of a 404, and the access log.
 pub(crate) static ROUTES: &[Route<Endpoint>] = &[
     Route {
         method: Method::POST,
@@ -50,8 +50,8 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
 ];
 
 impl<O> Route<O> {
-    /// A GET route takes HEAD, too.
-    fn takes(&self, method: &Method) -> bool {
+    /// Returns true if the route handles the method. A GET route also handles HEAD.
+    fn accepts_method(&self, method: &Method) -> bool {
         self.method == method || (self.method == Method::GET && method == Method::HEAD)
     }
 
@@ -60,21 +60,24 @@ impl<O> Route<O> {
     }
 }
 
-/// A path that a table of routes has.
+/// A request path that matches a route in a table.
 #[derive(Debug)]
 pub(crate) struct MatchedPath<'p, O: 'static> {
     table: &'static [Route<O>],
     pub(crate) template: &'static str,
-    /// The value of `{id}`, decoded; empty in a path without an id.
+    /// The decoded value of `{id}`; empty in a path without an id.
     pub(crate) id: Cow<'p, str>,
 }
 
 impl<'p, O> MatchedPath<'p, O> {
-    /// Refused is a path that no route of the table has.
-    pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Result<Self, Refusal> {
+    /// Finds the path in the table.
+    ///
+    /// # Errors
+    /// If no route matches the path.
+    pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Result<Self, Rejection> {
         let found = table.iter().find_map(|route| {
             let template = route.path;
-            let id = id_in(path, template)?;
+            let id = extract_id(path, template)?;
             Some(Self {
                 table,
                 template,
@@ -86,7 +89,7 @@ impl<'p, O> MatchedPath<'p, O> {
             let all = all.map(|route| format!("{} {}", route.method, route.path));
             let all = all.collect::<Vec<_>>().join(", ");
             let detail = format!("This server has {all}. Check the base URL and the path.");
-            Refusal::new(ProblemType::UNKNOWN_PATH, detail)
+            Rejection::new(ProblemType::UNKNOWN_PATH, detail)
         })
     }
 
@@ -97,24 +100,27 @@ impl<'p, O> MatchedPath<'p, O> {
             .filter(move |route| route.path == template)
     }
 
-    /// The route of `method`, which is refused if the path does not have it.
-    pub(crate) fn route(&self, method: &Method) -> Result<&'static Route<O>, Refusal> {
+    /// Returns the path's route for this method.
+    ///
+    /// # Errors
+    /// If the path does not allow the method.
+    pub(crate) fn route(&self, method: &Method) -> Result<&'static Route<O>, Rejection> {
         self.routes()
-            .find(|route| route.takes(method))
+            .find(|route| route.accepts_method(method))
             .ok_or_else(|| {
                 let allow = self.allow();
                 let detail = format!("This path allows these methods: {allow}.");
-                Refusal::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
+                Rejection::new(ProblemType::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, allow)
             })
     }
 
-    /// The methods of the path, as the `Allow` header lists them.
+    /// Returns the value of the header `Allow`.
     pub(crate) fn allow(&self) -> String {
         methods(self.routes()).join(", ")
     }
 }
 
-/// The methods that routes take. Every path has OPTIONS.
+/// Lists the methods of routes, including OPTIONS, which every path allows.
 fn methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'r str> {
     let methods = routes.flat_map(|route| {
         let head = (route.method == Method::GET).then_some("HEAD");
@@ -123,14 +129,17 @@ fn methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'
     methods.chain(["OPTIONS"]).collect()
 }
 
-/// Whether the server has operations with this method, and with a path that matches this one, in which a segment in
-/// braces stands for any. If it has none, the error says which field is wrong, and what it has.
-pub(crate) fn check_selection(method: Option<&str>, path: Option<&str>) -> Result<(), String> {
-    let in_both =
-        |segment: &str, expected: &str| fits(segment, expected) || fits(expected, segment);
+/// Checks that a fault's method and path template can match a request to /v1. A segment in braces matches any segment.
+///
+/// # Errors
+/// If no request can match. The message names the invalid field and lists the allowed values.
+pub(crate) fn check_filter(method: Option<&str>, path: Option<&str>) -> Result<(), String> {
+    let matches_either_way = |segment: &str, expected: &str| {
+        matches_segment(segment, expected) || matches_segment(expected, segment)
+    };
     let routes = ROUTES
         .iter()
-        .filter(|route| path.is_none_or(|path| is_path(path, route.path, in_both)));
+        .filter(|route| path.is_none_or(|path| matches_path(path, route.path, matches_either_way)));
     if routes.clone().next().is_none() {
         let paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
         return Err(format!("path: expected one of {}", paths.join(", ")));
@@ -144,35 +153,40 @@ pub(crate) fn check_selection(method: Option<&str>, path: Option<&str>) -> Resul
     }
 }
 
-/// Whether each segment of a path fits that of another one.
-pub(crate) fn is_path<'p>(
+/// Returns true if the paths have the same number of segments, and each pair of segments satisfies `matches`.
+fn matches_path<'p>(
     path: &'p str,
-    other: &str,
-    mut fits: impl FnMut(&'p str, &str) -> bool,
+    template: &str,
+    mut matches: impl FnMut(&'p str, &str) -> bool,
 ) -> bool {
-    let mut segments = path.split('/').zip(other.split('/'));
-    path.split('/').count() == other.split('/').count()
-        && segments.all(|(segment, expected)| fits(segment, expected))
+    let mut segments = path.split('/').zip(template.split('/'));
+    path.split('/').count() == template.split('/').count()
+        && segments.all(|(segment, expected)| matches(segment, expected))
 }
 
-/// Whether a segment is the expected one; one in braces stands for any.
-pub(crate) fn fits(segment: &str, expected: &str) -> bool {
+/// Returns true if the path has the template's segments. A segment in braces matches any segment.
+pub(crate) fn is_path(path: &str, template: &str) -> bool {
+    matches_path(path, template, matches_segment)
+}
+
+/// Returns true if a segment equals the template's segment, or the latter is in braces and the segment is not empty.
+fn matches_segment(segment: &str, expected: &str) -> bool {
     let any = expected.starts_with('{') && expected.ends_with('}');
     segment == expected || (any && !segment.is_empty())
 }
 
-/// The path as a log shows it: its template, never the id in it.
-pub(crate) fn template(path: &str) -> &'static str {
+/// Returns the path's template for logs, which must not contain ids.
+pub(crate) fn path_template(path: &str) -> &'static str {
     MatchedPath::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
 
-/// The id in `path`, if `path` matches `template`; it is empty when the template has no `{id}`.
+/// Returns the id in `path` if `path` matches `template`; it is empty if the template has no `{id}`.
 ///
-/// The path is split at `/` first, and each segment is decoded once afterwards, so that `%2F` belongs to an id and does
-/// not end it. An invalid escape (`%zz`) stands for itself. A segment that is not UTF-8 after decoding matches nothing.
-fn id_in<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
+/// Splits the path at `/` before decoding each segment once, so an id can contain an encoded slash (`%2F`). An invalid
+/// escape (`%zz`) is taken literally. A segment that does not decode to UTF-8 matches nothing.
+fn extract_id<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
     let mut id = Cow::Borrowed("");
-    let found = is_path(path, template, |segment, expected| {
+    let found = matches_path(path, template, |segment, expected| {
         let Ok(segment) = percent_decode_str(segment).decode_utf8() else {
             return false;
         };

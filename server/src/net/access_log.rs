@@ -1,6 +1,6 @@
 //! The access log: one line on standard error for each response of /v1, without ids, keys or bodies.
 //!
-//! A dedicated thread writes it: if nobody reads standard error, lines are lost, but requests are not delayed.
+//! A dedicated thread writes it. If standard error is a full pipe, lines are lost, but requests are not delayed.
 
 use std::{
     io::{self, Write},
@@ -15,19 +15,19 @@ use serde::Serialize;
 
 use crate::{config::LogFormat, contract::route};
 
-/// How many lines may wait to be written.
-const MAX_WAITING_LINES: usize = 4096;
+/// Maximum number of queued lines.
+const MAX_QUEUED_LINES: usize = 4096;
 
-/// How long writing the lines that are still waiting may take when the server ends.
+/// Time limit for writing the queued lines when the server stops.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Records responses. Dropping it writes the lines that are still waiting.
+/// The access log. Dropping it writes the queued lines.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLog {
     format: LogFormat,
     lines: Option<SyncSender<String>>,
-    /// Disconnects once the last line is written.
-    written: Option<Mutex<Receiver<()>>>,
+    /// Disconnects when the writer thread ends.
+    writer_ended: Option<Mutex<Receiver<()>>>,
 }
 
 #[derive(Serialize)]
@@ -44,38 +44,38 @@ impl AccessLog {
         if format == LogFormat::Off {
             return Ok(Self::default());
         }
-        let (lines, waiting) = sync_channel::<String>(MAX_WAITING_LINES);
-        let (writing, written) = sync_channel::<()>(0);
+        let (lines, queue) = sync_channel::<String>(MAX_QUEUED_LINES);
+        let (writer_alive, writer_ended) = sync_channel::<()>(0);
         thread::Builder::new()
             .name("dealkit-server-log".to_owned())
             .spawn(move || {
-                for line in waiting {
-                    // Standard error may be closed; there is nowhere to report that.
+                for line in queue {
+                    // Ignore errors: standard error may be closed, and there is no other place to report that.
                     let _ = io::stderr().write_all(line.as_bytes());
                 }
-                drop(writing);
+                drop(writer_alive);
             })?;
         Ok(Self {
             format,
             lines: Some(lines),
-            written: Some(Mutex::new(written)),
+            writer_ended: Some(Mutex::new(writer_ended)),
         })
     }
 
-    /// Records a response with this status, or a request that got none.
+    /// Records a request, with the status of its response if there was one.
     pub(crate) fn record(
         &self,
         head: &Parts,
         status: Option<StatusCode>,
         request_id: &str,
-        took: Duration,
+        duration: Duration,
     ) {
         let Some(lines) = &self.lines else { return };
         let line = Line {
-            method: method(&head.method),
-            path: route::template(head.uri.path()),
+            method: loggable_method(&head.method),
+            path: route::path_template(head.uri.path()),
             status: status.map(|status| status.as_u16()),
-            ms: (took.as_secs_f64() * 1e5).round() / 1e2,
+            ms: (duration.as_secs_f64() * 1e5).round() / 1e2,
             request_id,
         };
         let text = match self.format {
@@ -88,7 +88,7 @@ impl AccessLog {
                 )
             }
         };
-        // Full means that nobody reads standard error: the line is lost.
+        // If the queue is full, the line is lost.
         let _ = lines.try_send(text);
     }
 }
@@ -96,14 +96,14 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.lines = None;
-        if let Some(written) = &self.written {
-            let _ = written.lock().recv_timeout(FLUSH_TIMEOUT);
+        if let Some(writer_ended) = &self.writer_ended {
+            let _ = writer_ended.lock().recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-/// The method, if it is a standard one: any other is text of the caller's own choosing.
-fn method(method: &Method) -> &str {
+/// Replaces non-standard methods, which could contain arbitrary text of the client.
+fn loggable_method(method: &Method) -> &str {
     match method.as_str() {
         "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS" | "TRACE" | "CONNECT" => {
             method.as_str()

@@ -1,9 +1,8 @@
-//! Request bodies with a limit and a deadline, and response bodies that come in pieces or break off.
+//! Request bodies with a size limit and a deadline, and response bodies in chunks or streams.
 
 use std::{
     convert::Infallible,
     error::Error,
-    future::pending,
     pin::Pin,
     sync::{
         Arc,
@@ -13,34 +12,30 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _};
 use http::Response;
 use http_body_util::{BodyExt as _, Either, Full, Limited, StreamBody, combinators::BoxBody};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     contract::checks,
-    contract::problem::{ProblemType, Refusal},
-    net::break_off::{self, ARRIVAL, BreakOff, broken},
-    sandbox::{How, reading::InChunks},
-    state::room::{Room, Taken},
+    contract::problem::{ProblemType, Rejection},
+    sandbox::variant::OddChunks,
+    state::memory_budget::{MemoryBudget, Reservation},
 };
 
-/// Reads a body of at most `limit` bytes until `deadline`: checks 6 and 7. It comes with the room that it takes. If it fails,
-/// what has not been read stays in `body`.
+/// Reads a body of at most `limit` bytes until `deadline` (checks 6 and 7). Returns it with its memory reservation. After an
+/// error, the rest of the body is still unread in `body`.
 pub(crate) async fn read(
     body: &mut Incoming,
     limit: usize,
     deadline: Instant,
-    room: &Room,
-) -> Result<(Bytes, Option<Taken>), Refusal> {
-    let read = timeout_at(deadline, read_all(body, limit, room)).await;
+    budget: &MemoryBudget,
+) -> Result<(Bytes, Option<Reservation>), Rejection> {
+    let read = timeout_at(deadline, read_all(body, limit, budget)).await;
     read.unwrap_or_else(|_| {
-        Err(Refusal::new(
+        Err(Rejection::new(
             ProblemType::BODY_TIMEOUT,
             "The whole body must arrive soon after the head. Send the request again.",
         ))
@@ -50,14 +45,14 @@ pub(crate) async fn read(
 async fn read_all(
     body: &mut Incoming,
     limit: usize,
-    room: &Room,
-) -> Result<(Bytes, Option<Taken>), Refusal> {
+    budget: &MemoryBudget,
+) -> Result<(Bytes, Option<Reservation>), Rejection> {
     let mut bytes = BytesMut::new();
-    let mut taken: Option<Taken> = None;
+    let mut reservation: Option<Reservation> = None;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| {
             let detail = "The body was cut short, or its chunks are malformed.";
-            Refusal::new(ProblemType::MALFORMED_REQUEST, detail)
+            Rejection::new(ProblemType::MALFORMED_REQUEST, detail)
         })?;
         let Ok(data) = frame.into_data() else {
             continue; // Trailers are ignored.
@@ -65,101 +60,99 @@ async fn read_all(
         if data.len() > limit - bytes.len() {
             return Err(checks::body_too_large(limit));
         }
-        let more = room.take(data.len()).ok_or_else(busy)?;
-        match &mut taken {
-            Some(taken) => taken.merge(more),
-            None => taken = Some(more),
+        let more = budget.reserve(data.len()).ok_or_else(busy)?;
+        match &mut reservation {
+            Some(reservation) => reservation.merge(more),
+            None => reservation = Some(more),
         }
         bytes.extend_from_slice(&data);
     }
-    Ok((bytes.freeze(), taken))
+    Ok((bytes.freeze(), reservation))
 }
 
-/// The error response while the bodies in flight use up their memory budget.
-pub(crate) fn busy() -> Refusal {
+/// The rejection while the bodies in flight exhaust their memory budget.
+pub(crate) fn busy() -> Rejection {
     let detail = "The bodies in flight take all the memory that they may have together. Send the request again, or start \
                   the server with a higher --max-buffered-bytes.";
-    Refusal::new(ProblemType::BUSY, detail).header(http::header::RETRY_AFTER, "1")
+    Rejection::new(ProblemType::BUSY, detail).header(http::header::RETRY_AFTER, "1")
 }
 
+/// Reads and discards up to `limit` bytes of a body until the deadline.
 pub(crate) async fn discard(body: Incoming, limit: usize, deadline: Instant) {
     let mut body = Limited::new(body, limit);
     let reading = async { while let Some(Ok(_)) = body.frame().await {} };
-    // The response has already gone out, so it makes no difference how this ends.
+    // Ignore errors: the response has already been sent.
     let _ = timeout_at(deadline, reading).await;
 }
 
-/// How an exchange says that its connection is to break off.
-pub(crate) type Breaks = watch::Sender<Option<BreakOff>>;
-
-/// What hyper and tower take as the error of a body.
+/// The error type of response bodies.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The body of a response of a [`Service`](crate::Service), such as one that is called as a tower service: as it is, or in
-/// pieces.
+/// A response body of a [`Service`](crate::Service) that is called as a tower service: in memory, or streamed.
 pub type SandboxBody = Either<Full<Bytes>, BoxBody<Bytes, BoxError>>;
 
-fn streamed(
-    pieces: impl Stream<Item = Result<Bytes, BoxError>> + Send + Sync + 'static,
+/// Creates a body from a stream of its parts.
+pub(crate) fn from_stream(
+    parts: impl Stream<Item = Result<Bytes, BoxError>> + Send + Sync + 'static,
 ) -> SandboxBody {
-    let frames = pieces.map(|piece| piece.map(Frame::data));
+    let frames = parts.map(|part| part.map(Frame::data));
     Either::Right(BoxBody::new(StreamBody::new(frames)))
 }
 
-/// The response as its reading wants it. A body in chunks, each a byte longer than the one before, does not announce its
-/// length.
-pub(crate) fn of(response: Response<Bytes>) -> Response<SandboxBody> {
-    match response.extensions().get::<InChunks>() {
-        Some(InChunks) => observed(response, None, &Arc::default()),
+/// Converts a response's body for sending: with its length, or in chunks of growing size if the variant says so.
+pub(crate) fn to_sandbox_body(response: Response<Bytes>) -> Response<SandboxBody> {
+    match response.extensions().get::<OddChunks>() {
+        Some(OddChunks) => observe(response, None, &Arc::default()),
         None => response.map(|body| Either::Left(Full::new(body))),
     }
 }
 
-/// The response with a body that records in `unsent` how it leaves, and that holds its memory reservation until then.
-pub(crate) fn observed(
+/// Converts a response's body to one that records its progress in `unsent`, and keeps its memory reservation until it is
+/// sent.
+pub(crate) fn observe(
     response: Response<Bytes>,
-    reserved: Option<Taken>,
+    reservation: Option<Reservation>,
     unsent: &Arc<UnsentBodies>,
 ) -> Response<SandboxBody> {
-    let chunk = response.extensions().get::<InChunks>().map(|InChunks| 1);
+    let chunk = response.extensions().get::<OddChunks>().map(|OddChunks| 1);
     response.map(|rest| {
-        unsent.bodies.fetch_add(1, Ordering::Relaxed);
+        unsent.count.fetch_add(1, Ordering::Relaxed);
         let body = ObservedBody {
             rest,
             chunk,
             unsent: Arc::clone(unsent),
-            _reserved: reserved,
+            _reservation: reservation,
         };
         Either::Right(BoxBody::new(body.map_err(|never| match never {})))
     })
 }
 
-/// The response bodies of a connection that have not left yet.
+/// Progress of the response bodies that a connection has not sent completely.
 #[derive(Debug, Default)]
 pub(crate) struct UnsentBodies {
-    bodies: AtomicUsize,
-    /// The number of pieces that have left, plus the number of bodies that have ended.
+    count: AtomicUsize,
+    /// The number of parts that hyper has taken for sending, plus the number of completed bodies.
     progress: AtomicU64,
 }
 
 impl UnsentBodies {
-    /// The progress so far, if any body is still to leave.
+    /// Returns the progress so far, or `None` if all bodies have been sent.
     pub(crate) fn progress(&self) -> Option<u64> {
-        let is_any = self.bodies.load(Ordering::Relaxed) > 0;
+        let is_any = self.count.load(Ordering::Relaxed) > 0;
         is_any.then(|| self.progress.load(Ordering::Relaxed))
     }
 }
 
-/// The most that HTTP/2 buffers of a body whose caller does not read: once a caller takes a single byte, the whole piece with it
-/// is in the buffer.
-pub(crate) const PIECE: usize = 16 * 1024;
+/// Size of the parts in which hyper takes a body: over HTTP/2, hyper buffers at most one part for a client that does not
+/// read.
+pub(crate) const PART_BYTES: usize = 16 * 1024;
 
 struct ObservedBody {
     rest: Bytes,
-    /// The length of the next chunk of a body in chunks.
+    /// The size of the next chunk, if the variant asks for odd chunks.
     chunk: Option<usize>,
     unsent: Arc<UnsentBodies>,
-    _reserved: Option<Taken>,
+    _reservation: Option<Reservation>,
 }
 
 impl Body for ObservedBody {
@@ -170,11 +163,11 @@ impl Body for ObservedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let most = self.chunk.unwrap_or(PIECE).min(self.rest.len());
-        let piece = self.rest.split_to(most);
+        let length = self.chunk.unwrap_or(PART_BYTES).min(self.rest.len());
+        let part = self.rest.split_to(length);
         self.chunk = self.chunk.map(|size| size + 1);
         self.unsent.progress.fetch_add(1, Ordering::Relaxed);
-        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+        Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -191,30 +184,7 @@ impl Body for ObservedBody {
 
 impl Drop for ObservedBody {
     fn drop(&mut self) {
-        self.unsent.bodies.fetch_sub(1, Ordering::Relaxed);
+        self.unsent.count.fetch_sub(1, Ordering::Relaxed);
         self.unsent.progress.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// The first `bytes` bytes of the body of `response`, of which the head says how long it is, and then, when they have had the
-/// time to arrive, a reset, an end of the connection, or nothing more.
-pub(crate) fn cut(
-    mut response: Response<Bytes>,
-    bytes: u64,
-    how: How,
-    breaks: Arc<Breaks>,
-) -> Response<SandboxBody> {
-    break_off::declare_length(&mut response);
-    response.map(|body| {
-        let first = stream::iter([Ok(break_off::first(&body, bytes))]);
-        streamed(first.chain(stream::once(async move {
-            sleep(ARRIVAL).await;
-            match how {
-                How::Reset => return Err(broken().into()),
-                How::Eof => drop(breaks.send_replace(Some(BreakOff::END))),
-                How::Stall => {}
-            }
-            pending().await
-        })))
-    })
 }

@@ -1,9 +1,7 @@
-//! The sandbox as the transport of a client in the same process: the same responses, faults and journal, and no socket.
+//! The sandbox as the transport of a client in the same process, without sockets.
 
 use std::{
-    future::pending,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,19 +12,18 @@ use crate::{
     contract::checks,
     net::{
         access_log::AccessLog,
+        apply_fault::{self, FaultOutcome, Transport},
         body::{self, BoxError, SandboxBody},
-        break_off::{BreakOff, Fate, broken},
-        reporter::Reporter,
+        request_recorder::RequestRecorder,
     },
-    sandbox::How,
     service::Service,
 };
 
-/// A tower service, such as the transport of a client. Unlike [`handle`](Service::handle) it makes faults happen and keeps the
-/// journal, as a server with sockets does. It works on any Tokio runtime.
+/// A tower service, such as the transport of a client. Unlike [`handle`](Service::handle), it applies faults and records
+/// requests in the journal, like a server with sockets. It works on any Tokio runtime.
 ///
-/// Where a fault breaks off a connection, the call or the body of its response fails, whether the connection would be reset or
-/// closed; where it stalls, nothing more comes. A response that is cut in its head does not come at all.
+/// If a fault would reset or close a connection, the call or the response's body fails. If a fault would stall a connection,
+/// the call or the body never completes. A response that is cut in its head is not returned.
 ///
 /// ```
 /// use dealkit::Client;
@@ -36,7 +33,7 @@ use crate::{
 /// let service = Sandbox::builder().service()?;
 /// let client = Client::builder().base_url("http://localhost").service_key("sandbox-key").transport(service.clone()).build()?;
 ///
-/// service.fail_next(Fault::act_then_reset())?; // on a read it does no harm: it is sent again
+/// service.fail_next(Fault::process_then_reset())?; // the client repeats the read
 /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
 /// assert_eq!(service.requests().len(), 2);
 /// # Ok(()) }
@@ -63,24 +60,17 @@ async fn respond(
     let (mut head, body) = request.into_parts();
     checks::add_host(&mut head);
     let log = AccessLog::default();
-    let mut seen = Reporter::begin(service, &log, head);
-    seen.body = body;
-    let fate = match seen.fault.clone() {
-        None => Fate::Response(service.answer(&seen.caller, &seen.head, &seen.body)),
-        Some(fault) => Fate::of(&fault, &mut seen).await,
+    let mut recorder = RequestRecorder::start(service, &log, head);
+    recorder.body = body;
+    let response = match recorder.fault.clone() {
+        None => recorder.process(),
+        Some(fault) => {
+            match apply_fault::apply(&fault, &mut recorder, Transport::InProcess).await? {
+                FaultOutcome::Complete(response) => response,
+                FaultOutcome::Cut(response) => return Ok(response),
+            }
+        }
     };
-    match fate {
-        Fate::Cut(response, bytes, how) if bytes < response.body().len() as u64 => {
-            let how = if how == How::Stall { how } else { How::Reset };
-            Ok(body::cut(response, bytes, how, Arc::default()))
-        }
-        Fate::Response(response) | Fate::Cut(response, ..) => {
-            seen.responded(&response);
-            Ok(body::of(response))
-        }
-        Fate::Lost(BreakOff {
-            how: How::Stall, ..
-        }) => pending().await,
-        Fate::Lost(_) => Err(broken().into()),
-    }
+    recorder.record_response(&response);
+    Ok(body::to_sandbox_body(response))
 }

@@ -1,4 +1,4 @@
-//! The accept loop: how many connections at once, what an accept error means, and how it all ends.
+//! The accept loop: the limit on open connections, accept errors, and the shutdown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,48 +10,47 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::net::conn::{self, Shared};
+use crate::net::connection::{self, Shared};
 
-/// How long to wait when the system cannot give us a descriptor or a buffer. Connections that end free some. (A caller may also
-/// be gone before it was accepted.)
+/// Pause after a failed accept. The usual cause is a lack of file descriptors, which closing connections frees.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Accepts connections until `stop` is sent, then lets the open ones end within the shutdown timeout. When
-/// `stop` is dropped instead, everything ends at once. While as many are open as there may be, others wait in the system's
-/// queue.
+/// Accepts connections until the server stops.
+///
+/// Sending on `stop` starts a graceful shutdown: open connections may finish within the shutdown timeout. Dropping `stop` ends
+/// all connections immediately. Beyond the limit on open connections, new ones wait in the operating system's queue.
 pub(crate) async fn serve(
     listener: TcpListener,
     shared: Arc<Shared>,
     mut stop: oneshot::Receiver<()>,
 ) {
     let stopping = CancellationToken::new();
-    let connection = |stream| conn::serve(stream, Arc::clone(&shared), stopping.clone());
+    let serve = |stream| connection::serve(stream, Arc::clone(&shared), stopping.clone());
     let mut open = JoinSet::new();
     let stopped = loop {
         tokio::select! {
             stopped = &mut stop => break stopped,
             Some(_) = open.join_next() => {}
             stream = accept(&listener), if open.len() < shared.settings.max_connections.max(1) => {
-                open.spawn(connection(stream));
+                open.spawn(serve(stream));
             }
         }
     };
     if stopped.is_ok() {
-        // New connections are refused before the old ones are told: a caller that finds its connection closed and
-        // reconnects must not be let in again.
+        // Stop listening before closing connections, so that clients whose connections are closed cannot reconnect.
         drop(listener);
         stopping.cancel();
-        let all_ended = async { while open.join_next().await.is_some() {} };
-        let _ = timeout(shared.settings.shutdown_timeout, all_ended).await;
+        let all_closed = async { while open.join_next().await.is_some() {} };
+        let _ = timeout(shared.settings.shutdown_timeout, all_closed).await;
     }
 }
 
-/// Accepts the next connection, whatever goes wrong in the meantime.
+/// Accepts the next connection. Retries after errors.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Responses are small and written at once: nothing is gained by holding them back.
+                // Send small responses immediately: Nagle's algorithm would delay them.
                 let _ = stream.set_nodelay(true);
                 return stream;
             }

@@ -1,11 +1,11 @@
-//! Connections: accepted, bounded in time and size, served, and ended; and the service without any.
+//! Transport: listener, connections with limits on time and size, TLS, faults, the access log, and calls in process.
 
 pub(crate) mod access_log;
+mod apply_fault;
 pub(crate) mod body;
-mod break_off;
-pub(crate) mod conn;
+pub(crate) mod connection;
 pub(crate) mod in_process;
 pub(crate) mod listener;
-mod reporter;
-mod stream;
+mod request_recorder;
+mod socket;
 pub(crate) mod tls;

@@ -1,4 +1,4 @@
-//! TLS: the certificate that a server shows, and the issuer of those that it asks for.
+//! TLS configuration: the server's certificate, and the CAs of client certificates.
 
 use std::{
     fmt, fs,
@@ -25,42 +25,43 @@ use tokio_rustls::rustls::{
 
 use crate::config::Tls;
 
-/// The response to a request that is not encrypted. No certificate is needed to get it.
+/// The response to an unencrypted request.
 pub(crate) const NOT_TLS: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\n\
     content-length: 53\r\n\r\nThis server speaks TLS: use https:// in place of http";
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How long a certificate is valid that was made here. Apple's systems accept no more than 825 days.
+/// Validity of a self-signed certificate. Apple's systems accept at most 825 days.
 const VALID_DAYS: u32 = 800;
 
 const NO_CERTIFICATE: &str = "contains no certificate that can be read: it must be PEM, which begins with -----BEGIN CERTIFICATE-----";
 const NO_KEY: &str = "contains no private key that can be read: it must be PEM without a password, which begins with \
     -----BEGIN PRIVATE KEY-----";
 
-/// A server cannot speak TLS. The message says which file is wrong and why, and shows nothing of a private key.
+/// An error in the TLS configuration. The message names the file and the reason, and contains no part of a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
 
 impl TlsError {
-    fn of(file: &Path, reason: impl fmt::Display) -> Self {
+    fn in_file(file: &Path, reason: impl fmt::Display) -> Self {
         Self(format!("{} {reason}", file.display()))
     }
 
-    fn unmade(error: impl fmt::Display) -> Self {
-        Self(format!("a certificate cannot be made: {error}"))
+    fn cannot_create(error: impl fmt::Display) -> Self {
+        Self(format!("cannot create a certificate: {error}"))
     }
 }
 
-/// A certificate with those that lead to its issuer, its private key, and the issuer's certificate if it was made here.
+/// A certificate chain, its private key, and the CA certificate in PEM if it is self-signed.
 type Identity = (
     Vec<CertificateDer<'static>>,
     PrivateKeyDer<'static>,
     Option<String>,
 );
 
-/// How a server at this address speaks TLS, if it does, and the issuer's certificate, in PEM, if it was made here.
+/// Creates the TLS configuration of a server at this address, unless TLS is off. For a self-signed certificate, also returns
+/// the CA certificate in PEM.
 pub(crate) fn configure(
     tls: &Tls,
     address: IpAddr,
@@ -74,35 +75,34 @@ pub(crate) fn configure(
         }
         [] => {
             return Err(TlsError(
-                "names, a file for the issuer and certificates of callers are settings of TLS, which is off: set tls, too"
-                    .to_owned(),
+                "the settings for TLS have no effect because TLS is off: set tls, too".to_owned(),
             ));
         }
         [only] if *only == *"self-signed" => None,
         [certificate, rest @ ..] => Some((certificate, rest.first().unwrap_or(certificate))),
     };
-    let (chain, key, issuer) = match files {
+    let (chain, key, ca_pem) = match files {
         None => self_signed(&tls.tls_name, address)?,
         Some((certificate, _)) if !tls.tls_name.is_empty() || tls.tls_ca_out.is_some() => {
-            let reason = "has its names and its issuer: more names, and a file for the issuer's certificate, are for one \
-                          that is self-signed";
-            return Err(TlsError::of(certificate, reason));
+            let reason = "already has names and a CA: more names, and a file for the CA certificate, need a self-signed \
+                          certificate";
+            return Err(TlsError::in_file(certificate, reason));
         }
         Some((certificate, key)) => {
-            let read = PrivateKeyDer::from_pem_slice(&read(key)?);
-            let read = read.map_err(|_| TlsError::of(key, NO_KEY))?;
-            (certificates(certificate)?, read, None)
+            let private_key = PrivateKeyDer::from_pem_slice(&read(key)?);
+            let private_key = private_key.map_err(|_| TlsError::in_file(key, NO_KEY))?;
+            (certificates(certificate)?, private_key, None)
         }
     };
-    // Named, because a program can link more than one, and none of them is then the default.
+    // Choose a provider explicitly: rustls has no default if a program links more than one.
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(TlsError::unmade)?;
+        .map_err(TlsError::cannot_create)?;
     let builder = match &tls.tls_client_ca {
         None => builder.with_no_client_auth(),
         Some(file) => {
-            let invalid = || TlsError::of(file, NO_CERTIFICATE);
+            let invalid = || TlsError::in_file(file, NO_CERTIFICATE);
             let mut roots = RootCertStore::empty();
             for root in certificates(file)? {
                 roots.add(root).map_err(|_| invalid())?;
@@ -118,19 +118,19 @@ pub(crate) fn configure(
             let reason = format!(
                 "does not belong to the first certificate in {certificate}, or one of them cannot be used: {error}"
             );
-            TlsError::of(key, reason)
+            TlsError::in_file(key, reason)
         }
-        None => TlsError::unmade(error),
+        None => TlsError::cannot_create(error),
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    if let (Some(file), Some(pem)) = (&tls.tls_ca_out, &issuer) {
-        let unwritten = |error| TlsError::of(file, format!("cannot be written: {error}"));
-        fs::write(file, pem).map_err(unwritten)?;
+    if let (Some(file), Some(pem)) = (&tls.tls_ca_out, &ca_pem) {
+        let write_error = |error| TlsError::in_file(file, format!("cannot be written: {error}"));
+        fs::write(file, pem).map_err(write_error)?;
     }
-    Ok((Some(Arc::new(config)), issuer))
+    Ok((Some(Arc::new(config)), ca_pem))
 }
 
-/// A certificate for this machine, from an issuer that exists for as long as this function runs.
+/// Creates a certificate for this machine. The private key of its CA is not stored.
 fn self_signed(others: &[String], address: IpAddr) -> Result<Identity, TlsError> {
     let mut names = ["localhost", "127.0.0.1", "::1"]
         .map(str::to_owned)
@@ -144,7 +144,7 @@ fn self_signed(others: &[String], address: IpAddr) -> Result<Identity, TlsError>
             "a certificate cannot be for {name:?}: expected a host name or an IP address"
         )));
     }
-    issue(names).map_err(TlsError::unmade)
+    issue(names).map_err(TlsError::cannot_create)
 }
 
 fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
@@ -177,14 +177,15 @@ fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(file)?).collect();
-    // The error may hold a line of the file, which may be one of a private key.
+    // Drop the error, which may contain a line of a private key.
     read.ok()
         .filter(|certificates| !certificates.is_empty())
-        .ok_or_else(|| TlsError::of(file, NO_CERTIFICATE))
+        .ok_or_else(|| TlsError::in_file(file, NO_CERTIFICATE))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let bytes = fs::read(file);
-    let bytes = bytes.map_err(|error| TlsError::of(file, format!("cannot be read: {error}")))?;
+    let bytes =
+        bytes.map_err(|error| TlsError::in_file(file, format!("cannot be read: {error}")))?;
     Ok(remove_mark(&bytes).into_owned())
 }

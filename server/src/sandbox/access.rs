@@ -1,5 +1,4 @@
-//! Who may use the interface under /__sandbox/: no web page of another origin, and not everybody who can reach the
-//! server.
+//! Access control of the control interface under /__sandbox/.
 
 use std::net::IpAddr;
 
@@ -9,55 +8,56 @@ use http::{HeaderValue, Method, header, request::Parts, uri::Authority};
 use crate::contract::{
     auth::ServiceKey,
     checks::{has_body, is_json},
-    problem::{ProblemType, Refusal},
+    problem::{ProblemType, Rejection},
 };
 
-/// The header that carries the token.
+/// The header for the token.
 pub(crate) const TOKEN_HEADER: &str = "x-sandbox-token";
 
-/// What a request must show to be let in.
+/// The requirement for access to the control interface.
 #[derive(Debug)]
 pub(crate) enum Access {
-    /// Nothing: the server listens on loopback, and its key is the one that everybody knows.
+    /// No token: the server listens on loopback and has the documented default key.
     Open,
-    /// A token: that of `--admin-token` or, without one, the service key that was chosen.
+    /// A token: the value of `--admin-token`, or else the service key, if it is not the default key.
     Token(ServiceKey),
-    /// Nobody is let in: the server can be reached from other machines and was given no token.
+    /// No access: other machines can reach the server, and it has no token.
     Closed,
+    /// The control interface is turned off.
     Off,
 }
 
-/// Whom an operation is for.
+/// The clients that may use an operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum OpenTo {
-    /// Everybody who can reach the server: it reveals nothing about requests and changes nothing.
-    Everybody,
-    /// Browsers, which load it before they can send a token. It reveals nothing either.
+pub(crate) enum Audience {
+    /// All clients: the operation reveals nothing about requests and changes nothing.
+    Public,
+    /// Browsers, which load the page before they can send a token. The page reveals nothing either.
     Browsers,
-    /// Those who are let in. What they write is JSON, or nothing, neither of which a form on another page can send.
-    Callers,
+    /// Clients with access. They must send bodies as JSON, which a form on another origin's page cannot.
+    Authorized,
 }
 
 impl Access {
-    /// Whether a request of /v1 may make something go wrong. Where the token is the service key, the request has it
+    /// Checks that a request to /v1 may carry a fault header. If the token is the service key, the request contains it
     /// already.
-    pub(crate) fn check_fault(&self, head: &Parts) -> Result<(), Refusal> {
+    pub(crate) fn check_fault_header(&self, head: &Parts) -> Result<(), Rejection> {
         match self {
             Self::Token(token) if has_token(token, head, wire::SERVICE_KEY_HEADER) => {
                 check_origin(head)
             }
-            _ => self.check_caller(head),
+            _ => self.check_authorized(head),
         }
     }
 
-    /// Whether there is an interface at all: the check for a page that has no token yet.
-    fn check_page(&self) -> Result<(), Refusal> {
+    /// Checks that the control interface is on and not closed, but not the token, which the page does not have yet.
+    fn check_enabled(&self) -> Result<(), Rejection> {
         match self {
-            Self::Off => Err(Refusal::new(
+            Self::Off => Err(Rejection::new(
                 ProblemType::UNKNOWN_PATH,
                 "This server was started with --no-admin.",
             )),
-            Self::Closed => Err(Refusal::new(
+            Self::Closed => Err(Rejection::new(
                 ProblemType::ADMIN_REFUSED,
                 "This server can be reached from other machines. Start it with a token (DEALKIT_SERVER_ADMIN_TOKEN, or \
                  --admin-token-file for one in a file), and send the token in the header x-sandbox-token.",
@@ -66,17 +66,17 @@ impl Access {
         }
     }
 
-    /// Whether a request for an operation that is open to these may proceed.
-    pub(crate) fn check(&self, open_to: OpenTo, head: &Parts) -> Result<(), Refusal> {
-        match open_to {
-            OpenTo::Everybody => return Ok(()),
-            OpenTo::Browsers => return self.check_page(),
-            OpenTo::Callers => self.check_caller(head)?,
+    /// Checks that the request may use an operation for this audience.
+    pub(crate) fn check(&self, audience: Audience, head: &Parts) -> Result<(), Rejection> {
+        match audience {
+            Audience::Public => return Ok(()),
+            Audience::Browsers => return self.check_enabled(),
+            Audience::Authorized => self.check_authorized(head)?,
         }
         let is_write = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
         let has_input = head.headers.contains_key(header::CONTENT_TYPE) || has_body(head);
         if is_write && has_input && !is_json(head) {
-            return Err(Refusal::new(
+            return Err(Rejection::new(
                 ProblemType::MEDIA_TYPE,
                 "Send the header Content-Type: application/json, once.",
             ));
@@ -84,21 +84,21 @@ impl Access {
         Ok(())
     }
 
-    /// Whether the request comes from somebody who may be here.
-    fn check_caller(&self, head: &Parts) -> Result<(), Refusal> {
-        self.check_page()?;
+    /// Checks the token, or the host if there is none, and the origin.
+    fn check_authorized(&self, head: &Parts) -> Result<(), Rejection> {
+        self.check_enabled()?;
         match self {
             Self::Token(token) if !has_token(token, head, TOKEN_HEADER) => {
-                let refusal = Refusal::new(
+                let rejection = Rejection::new(
                     ProblemType::ADMIN_TOKEN,
                     "Send the token in the header x-sandbox-token, once: the value of --admin-token, or the service \
                      key of this server if there is none.",
                 );
-                Err(refusal.header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\""))
+                Err(rejection.header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\""))
             }
-            // A page whose own host name resolves to this machine is stopped by that name.
+            // Prevents DNS rebinding: a web page's host name can resolve to this machine.
             Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
-                Err(Refusal::new(
+                Err(Rejection::new(
                     ProblemType::ADMIN_REFUSED,
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
                 ))
@@ -108,13 +108,13 @@ impl Access {
     }
 }
 
-/// Whether the request has the token in this header, which it has once.
+/// Returns true if the request has this header exactly once, with the token.
 fn has_token(token: &ServiceKey, head: &Parts, name: &str) -> bool {
     let mut sent = head.headers.get_all(name).iter();
     matches!((sent.next(), sent.next()), (Some(sent), None) if token.matches(sent.as_bytes()))
 }
 
-/// The host that the request was sent to.
+/// Returns the host and port to which the request was sent.
 fn host(head: &Parts) -> Option<Authority> {
     match head.uri.authority() {
         Some(authority) => Some(authority.clone()),
@@ -122,8 +122,8 @@ fn host(head: &Parts) -> Option<Authority> {
     }
 }
 
-/// Whether the host is localhost or a loopback address, with or without a port, and nothing else: `[::1].example` is
-/// somebody's name.
+/// Returns true if the host is localhost or a loopback address, with or without a port. Rejects names such as
+/// `[::1].example`, which can belong to a web site.
 fn is_this_machine(authority: &Authority) -> bool {
     let text = authority.as_str();
     let port = text.rsplit_once(':');
@@ -134,23 +134,26 @@ fn is_this_machine(authority: &Authority) -> bool {
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-fn check_origin(head: &Parts) -> Result<(), Refusal> {
+fn check_origin(head: &Parts) -> Result<(), Rejection> {
     if is_same_origin(head) {
         return Ok(());
     }
     let detail = "The request comes from a web page with another origin.";
-    Err(Refusal::new(ProblemType::ADMIN_REFUSED, detail))
+    Err(Rejection::new(ProblemType::ADMIN_REFUSED, detail))
 }
 
-/// Whether the request comes from no page, or from one of this server.
+/// Returns true if the request comes from no web page, or from a page of this server.
 fn is_same_origin(head: &Parts) -> bool {
     let (headers, host) = (&head.headers, host(head));
-    let is_here = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
-    let is_own = |origin: &HeaderValue| {
-        let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
+    let is_same_site = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
+    let is_own_origin = |origin: &HeaderValue| {
+        let origin = origin
+            .to_str()
+            .ok()
+            .and_then(|origin| origin.split_once("://"));
         let host = host.as_ref().map(Authority::as_str);
         (origin.zip(host)).is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host))
     };
-    headers.get_all("sec-fetch-site").iter().all(is_here)
-        && headers.get_all(header::ORIGIN).iter().all(is_own)
+    headers.get_all("sec-fetch-site").iter().all(is_same_site)
+        && headers.get_all(header::ORIGIN).iter().all(is_own_origin)
 }

@@ -1,4 +1,4 @@
-//! The operations under /__sandbox/: what the server has seen, what it holds, and what it is to do.
+//! The control interface: the operations under /__sandbox/.
 
 use std::{
     borrow::Cow, fmt::Display, ops::RangeInclusive, str::FromStr, sync::Arc, time::Duration,
@@ -12,154 +12,159 @@ use serde_json::{json, value::RawValue};
 use tokio::time::timeout;
 
 use crate::sandbox::{
-    access::{Access, OpenTo},
+    access::{Access, Audience},
     docs,
     fault::Fault,
     journal::RecordedRequest,
-    world::{Change, World, Worlds},
+    namespace::{Namespace, Namespaces, SettingsChange},
 };
 use crate::{
     contract::{
         auth,
-        operations::{no_room, unknown_deal},
-        problem::{ProblemType, Refusal},
+        operations::{store_full, unknown_deal},
+        problem::{ProblemType, Rejection},
         response::{empty, response},
-        route::{MatchedPath, Route, fits, is_path},
+        route::{MatchedPath, Route, is_path},
     },
     json,
     state::{agent::CreatedAgent, seed::SeedDeal},
 };
 
-/// What every path of the interface begins with.
+/// Path prefix of the control interface.
 pub(crate) const PREFIX: &str = "/__sandbox/";
 
-/// How long a page of a list is unless the caller asks for another length, and how long it can be.
-const PAGE: usize = 100;
+/// Default and maximum number of entries on a page of a list.
+const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1_000;
 
-/// How many bytes the entries of a page have, unless it is a single one that has more.
+/// Maximum size of a page's entries in bytes. A larger entry gets a page of its own.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
-/// The list that can be waited for, and for how many seconds.
+/// The list that supports `?wait=`, and the maximum wait in seconds.
 const REQUESTS: &str = "/__sandbox/requests";
 const MAX_WAIT: f64 = 300.0;
 
-/// What carries an operation out, and who may use it.
-type Operation = (fn(&AdminCall<'_>, &[u8]) -> Replied, OpenTo);
+/// An operation's function, and its audience.
+type Operation = (fn(&AdminCall<'_>, &[u8]) -> AdminResult, Audience);
 
-type Replied = Result<Response<Bytes>, Refusal>;
+type AdminResult = Result<Response<Bytes>, Rejection>;
 
 macro_rules! routes {
-    ($( $method:ident $path:literal $open_to:ident $run:expr; )+) => {
+    ($( $method:ident $path:literal $audience:ident $run:expr; )+) => {
         static ROUTES: &[Route<Operation>] = &[$( Route {
             method: Method::$method,
             path: $path,
-            operation: ($run, OpenTo::$open_to),
+            operation: ($run, Audience::$audience),
         } ),+];
     };
 }
 
 routes! {
-    GET "/__sandbox/health" Everybody |_, _| {
+    GET "/__sandbox/health" Public |_, _| {
         Ok(response(StatusCode::OK, wire::JSON, r#"{"status":"ok"}"#))
     };
-    GET "/__sandbox/openapi.json" Everybody |_, _| {
+    GET "/__sandbox/openapi.json" Public |_, _| {
         Ok(response(StatusCode::OK, wire::JSON, wire::OPENAPI))
     };
-    GET "/__sandbox/ca.pem" Everybody ca_pem;
-    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(&call.world.key));
-    GET "/__sandbox/docs/{id}" Browsers file;
-    GET "/__sandbox/requests" Callers requests;
-    DELETE "/__sandbox/requests" Callers |call, _| {
-        call.world.journal.clear();
-        done()
+    GET "/__sandbox/ca.pem" Public ca_pem;
+    GET "/__sandbox/docs" Browsers |call, _| Ok(docs::page(&call.namespace.key));
+    GET "/__sandbox/docs/{id}" Browsers page_file;
+    GET "/__sandbox/requests" Authorized list_requests;
+    DELETE "/__sandbox/requests" Authorized |call, _| {
+        call.namespace.journal.clear();
+        no_content()
     };
-    GET "/__sandbox/faults" Callers faults;
-    POST "/__sandbox/faults" Callers add_fault;
-    DELETE "/__sandbox/faults" Callers |call, _| {
-        call.world.faults.clear();
-        done()
+    GET "/__sandbox/faults" Authorized list_faults;
+    POST "/__sandbox/faults" Authorized add_fault;
+    DELETE "/__sandbox/faults" Authorized |call, _| {
+        call.namespace.faults.clear();
+        no_content()
     };
-    DELETE "/__sandbox/faults/{id}" Callers remove_fault;
-    POST "/__sandbox/release" Callers |call, _| {
-        let body = json!({"released": call.world.release()}).to_string();
+    DELETE "/__sandbox/faults/{id}" Authorized remove_fault;
+    POST "/__sandbox/release" Authorized |call, _| {
+        let body = json!({"released": call.namespace.release()}).to_string();
         Ok(response(StatusCode::OK, wire::JSON, body))
     };
-    GET "/__sandbox/agents" Callers agents;
-    GET "/__sandbox/deals" Callers deals;
-    GET "/__sandbox/deals/{id}" Callers deal;
-    PUT "/__sandbox/deals/{id}" Callers put_deal;
-    PUT "/__sandbox/keys" Callers accept_keys;
-    POST "/__sandbox/reset" Callers |call, _| {
-        call.world.reset();
-        done()
+    GET "/__sandbox/agents" Authorized list_agents;
+    GET "/__sandbox/deals" Authorized list_deals;
+    GET "/__sandbox/deals/{id}" Authorized get_deal;
+    PUT "/__sandbox/deals/{id}" Authorized put_deal;
+    PUT "/__sandbox/keys" Authorized accept_keys;
+    POST "/__sandbox/reset" Authorized |call, _| {
+        call.namespace.reset();
+        no_content()
     };
-    POST "/__sandbox/world" Callers begin_world;
-    PUT "/__sandbox/world" Callers settings;
-    DELETE "/__sandbox/world" Callers end_world;
+    POST "/__sandbox/namespace" Authorized create_namespace;
+    PUT "/__sandbox/namespace" Authorized change_settings;
+    DELETE "/__sandbox/namespace" Authorized delete_namespace;
 }
 
-/// A call of an operation, by somebody who may use it.
+/// A permitted call of an operation.
 #[derive(Debug)]
 pub(crate) struct AdminCall<'r> {
-    run: fn(&Self, &[u8]) -> Replied,
+    run: fn(&Self, &[u8]) -> AdminResult,
     template: &'static str,
-    worlds: &'r Worlds,
-    world: Arc<World>,
+    namespaces: &'r Namespaces,
+    namespace: Arc<Namespace>,
     ca_pem: Option<&'r str>,
     id: Cow<'r, str>,
     query: Query,
 }
 
 impl<'r> AdminCall<'r> {
-    /// What a request under [`PREFIX`] asks for, if it is allowed to.
-    pub(crate) fn admit(
+    /// Resolves a request under [`PREFIX`] to an operation, and checks that the client may use it.
+    pub(crate) fn authorize(
         access: &Access,
-        worlds: &'r Worlds,
+        namespaces: &'r Namespaces,
         ca_pem: Option<&'r str>,
         head: &'r Parts,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Rejection> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
         let found = path.and_then(|path| Ok((path.route(&head.method)?, path)));
-        // A caller who is not let in must not learn what else there is.
-        let open_to = |found: &(&Route<Operation>, _)| found.0.operation.1;
-        access.check(found.as_ref().map_or(OpenTo::Callers, open_to), head)?;
+        // Unknown paths need access too: clients without access must not learn which paths exist.
+        let audience = |found: &(&Route<Operation>, _)| found.0.operation.1;
+        access.check(found.as_ref().map_or(Audience::Authorized, audience), head)?;
         let (route, path) = found?;
-        let (run, open_to) = route.operation;
-        let (world, query) = match open_to {
-            OpenTo::Callers => {
+        let (run, audience) = route.operation;
+        let (namespace, query) = match audience {
+            Audience::Authorized => {
                 let query = Query::parse(head.uri.query().unwrap_or_default())?;
                 let header = head.headers.get(&auth::HEADER).map(HeaderValue::as_bytes);
-                (worlds.named(query.world.as_deref(), header)?, query)
+                (
+                    namespaces.for_admin_call(query.namespace.as_deref(), header)?,
+                    query,
+                )
             }
-            OpenTo::Everybody | OpenTo::Browsers => (Arc::clone(&worlds.first), Query::default()),
+            Audience::Public | Audience::Browsers => {
+                (Arc::clone(&namespaces.default), Query::default())
+            }
         };
         Ok(Self {
             run,
             template: path.template,
-            worlds,
-            world,
+            namespaces,
+            namespace,
             ca_pem,
             id: path.id,
             query,
         })
     }
 
-    /// What has to happen before the operation runs, if anything: requests that it is asked to wait for.
-    pub(crate) fn wait(&self) -> Option<impl Future<Output = ()>> {
+    /// Returns a future to await before the operation runs, if the call waits for requests.
+    pub(crate) fn wait_for_requests(&self) -> Option<impl Future<Output = ()>> {
         if self.template != REQUESTS {
             return None;
         }
-        let within = self.query.wait?;
+        let limit = self.query.wait?;
         Some(async move {
-            let selects = |request: &RecordedRequest| self.query.selects(request);
-            let enough = self.world.journal.wait(self.query.count, selects);
-            let _ = timeout(within, enough).await;
+            let matches = |request: &RecordedRequest| self.query.matches(request);
+            let enough = self.namespace.journal.wait(self.query.count, matches);
+            let _ = timeout(limit, enough).await;
         })
     }
 
-    /// Runs the operation. The response has no request id yet.
-    pub(crate) fn run(&self, body: &[u8]) -> Result<Response<Bytes>, Refusal> {
+    /// Runs the operation. Returns the response without a request id.
+    pub(crate) fn run(&self, body: &[u8]) -> Result<Response<Bytes>, Rejection> {
         let mut response = (self.run)(self, body)?;
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -169,10 +174,10 @@ impl<'r> AdminCall<'r> {
     }
 }
 
-fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let pem = call.ca_pem.map(str::to_owned).ok_or_else(|| {
         let detail = "This server was not started with --tls self-signed.";
-        Refusal::new(ProblemType::UNKNOWN_PATH, detail)
+        Rejection::new(ProblemType::UNKNOWN_PATH, detail)
     })?;
     Ok(response(
         StatusCode::OK,
@@ -181,130 +186,130 @@ fn ca_pem(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     ))
 }
 
-fn file(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn page_file(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     docs::file(&call.id).ok_or_else(|| {
-        Refusal::new(
+        Rejection::new(
             ProblemType::UNKNOWN_PATH,
             "The page is at /__sandbox/docs; it has no such file.",
         )
     })
 }
 
-fn requests(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let limit = call.query.limit.unwrap_or(PAGE);
-    // One more, to know whether there are more.
-    let most = call.query.count.max(limit + 1);
-    let selects = |request: &RecordedRequest| call.query.selects(request);
-    let found = call.world.journal.filtered(most, selects);
+fn list_requests(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
+    // One more than the limit, to know whether there is a next page.
+    let max = call.query.count.max(limit + 1);
+    let matches = |request: &RecordedRequest| call.query.matches(request);
+    let found = call.namespace.journal.find(max, matches);
     let entries = found.iter().map(|request| {
         let path_template = request.path_template();
-        let described = Described {
+        let entry = RequestEntry {
             request,
             path_template,
         };
-        (request.number, described)
+        (request.number, entry)
     });
     let waits = call.query.wait.is_some();
     let timed_out = waits.then_some(found.len() < call.query.count);
     Ok(page("requests", limit, entries, timed_out))
 }
 
-fn faults(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let faults = call.world.faults.pending();
+fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let faults = call.namespace.faults.list();
     let later = faults
         .iter()
         .filter(|fault| fault.id > call.query.number_after);
-    // There are seldom many, and whoever looks at them wants to see them all.
+    // One page shows all faults by default: there are at most 1,000.
     let entries = later.map(|fault| (fault.id, fault));
     let limit = call.query.limit.unwrap_or(MAX_PAGE);
     Ok(page("faults", limit, entries, None))
 }
 
-fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> Replied {
-    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_FAULT, detail);
+fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail: String| Rejection::new(ProblemType::INVALID_FAULT, detail);
     let text = json::check(body)
         .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
     let id = Fault::from_json(text)
-        .and_then(|fault| call.world.faults.add(fault))
+        .and_then(|fault| call.namespace.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
     Ok(response(StatusCode::CREATED, wire::JSON, body))
 }
 
-fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let id = call.id.parse::<u64>();
-    if id.is_ok_and(|id| call.world.faults.remove(id)) {
-        return done();
+    if id.is_ok_and(|id| call.namespace.faults.remove(id)) {
+        return no_content();
     }
-    Err(Refusal::new(
+    Err(Rejection::new(
         ProblemType::UNKNOWN_FAULT,
         "It was never added, or has happened as often as it should. GET /__sandbox/faults lists the current ones.",
     ))
 }
 
-/// Begins a world with a key that nobody has used.
-fn begin_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let world = call.worlds.begin_own()?;
-    let body = json!({"service_key": world.key.reveal()});
+/// Creates a namespace with an unused key.
+fn create_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let namespace = call.namespaces.create_with_new_key()?;
+    let body = json!({"service_key": namespace.key.reveal()});
     Ok(response(StatusCode::CREATED, wire::JSON, body.to_string()))
 }
 
-fn settings(call: &AdminCall<'_>, body: &[u8]) -> Replied {
-    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_SETTINGS, detail);
-    let change: Change = serde_json::from_slice(body).map_err(|_| {
-        invalid(r#"Send an object such as {"reading": "sparse", "strict": true}."#.to_owned())
+fn change_settings(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail: String| Rejection::new(ProblemType::INVALID_SETTINGS, detail);
+    let change: SettingsChange = serde_json::from_slice(body).map_err(|_| {
+        invalid(r#"Send an object such as {"variant": "sparse", "strict": true}."#.to_owned())
     })?;
-    let readings = change.readings().map_err(invalid)?;
-    let mut settings = call.world.settings();
-    if let Some(readings) = readings {
-        settings.readings = readings;
+    let variants = change.parse_variants().map_err(invalid)?;
+    let mut settings = call.namespace.settings();
+    if let Some(variants) = variants {
+        settings.variants = variants;
     }
     settings.strict = change.strict.unwrap_or(settings.strict);
-    done()
+    no_content()
 }
 
-fn end_world(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    if call.worlds.end(&call.world) {
-        return done();
+fn delete_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    if call.namespaces.delete(&call.namespace) {
+        return no_content();
     }
-    Err(Refusal::new(
-        ProblemType::UNKNOWN_WORLD,
-        "Name a world by its key, in the header x-service-key or as ?world=. That of the server's own key lasts as long as \
-         the server: POST /__sandbox/reset empties it.",
+    Err(Rejection::new(
+        ProblemType::UNKNOWN_NAMESPACE,
+        "Name a namespace by its key, in the header x-service-key or as ?namespace=. The namespace of the server's own key \
+         cannot be deleted: POST /__sandbox/reset empties it.",
     ))
 }
 
-fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> Replied {
-    let invalid = |detail| Refusal::new(ProblemType::INVALID_KEYS, detail);
-    if !Arc::ptr_eq(&call.world, &call.worlds.first) {
+fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail| Rejection::new(ProblemType::INVALID_KEYS, detail);
+    if !Arc::ptr_eq(&call.namespace, &call.namespaces.default) {
         return Err(invalid(
-            "A world is found by its key: only the server's own keys can change.",
+            "Namespaces are identified by their keys: only the server's own keys can change.",
         ));
     }
     let keys: Result<Vec<String>, _> = serde_json::from_slice(body);
-    // The error would repeat what it found.
-    let is_set = keys.is_ok_and(|keys| call.world.accept_keys(keys).is_ok());
-    if is_set {
-        return done();
+    // The error of serde_json is dropped, because it can contain a key.
+    let is_accepted = keys.is_ok_and(|keys| call.namespace.accept_keys(keys).is_ok());
+    if is_accepted {
+        return no_content();
     }
     Err(invalid(
         "Send a JSON array of service keys, each of 1 to 1,024 visible ASCII characters.",
     ))
 }
 
-fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
+fn list_agents(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     #[derive(Serialize)]
     struct Created<'p> {
         agent: Agent,
-        /// As it was sent, byte for byte.
+        /// The request body, byte for byte.
         sent: &'p RawValue,
     }
-    let limit = call.query.limit.unwrap_or(PAGE);
-    // One more, to know whether there are more.
-    let agents = (call.world.store).agents_after(call.query.number_after, limit + 1);
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
+    // One more than the limit, to know whether there is a next page.
+    let agents = (call.namespace.store).agents_after(call.query.number_after, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
         let created = Created {
-            agent: CreatedAgent::read(*number, sent)?.agent,
+            agent: CreatedAgent::from_stored(*number, sent)?.agent,
             sent: serde_json::from_slice(sent).ok()?,
         };
         Some((*number, created))
@@ -312,25 +317,25 @@ fn agents(call: &AdminCall<'_>, _: &[u8]) -> Replied {
     Ok(page("agents", limit, entries, None))
 }
 
-fn deals(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let limit = call.query.limit.unwrap_or(PAGE);
-    let deals = (call.world.store).deals_after(call.query.after.as_deref(), limit + 1);
-    // Byte for byte as they are stored.
-    let entries = deals.iter().filter_map(|(id, text)| {
-        let text: &RawValue = serde_json::from_slice(text).ok()?;
-        Some((id, text))
+fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
+    let deals = (call.namespace.store).deals_after(call.query.after.as_deref(), limit + 1);
+    // Raw, so that the deals are sent byte for byte.
+    let entries = deals.iter().filter_map(|(id, json)| {
+        let json: &RawValue = serde_json::from_slice(json).ok()?;
+        Some((id, json))
     });
     Ok(page("deals", limit, entries, None))
 }
 
-fn deal(call: &AdminCall<'_>, _: &[u8]) -> Replied {
-    let deal = call.world.store.deal(&call.id);
+fn get_deal(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let deal = call.namespace.store.deal(&call.id);
     let deal = deal.ok_or_else(unknown_deal)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 
-fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> Replied {
-    let invalid = |detail: String| Refusal::new(ProblemType::INVALID_DEAL, detail);
+fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail: String| Rejection::new(ProblemType::INVALID_DEAL, detail);
     let deal = SeedDeal::from(body)
         .check("the deal")
         .map_err(|error| invalid(error.to_string()))?;
@@ -339,17 +344,16 @@ fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> Replied {
             "the deal: /id: expected the id that the path ends with".to_owned(),
         ));
     }
-    call.world.store.insert_deal(deal).map_err(no_room)?;
-    done()
+    call.namespace.store.insert_deal(deal).map_err(store_full)?;
+    no_content()
 }
 
-/// The response where there is nothing to say.
-fn done() -> Replied {
+fn no_content() -> AdminResult {
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// A page of a list: as many of the entries as there may be, and after which one the next page begins; and whether the time
-/// was over, if it was waited for.
+/// Builds a page of a list: up to `limit` entries, the key of the last entry as `next` if there are more, and `timed_out` if
+/// the call waited for requests.
 fn page(
     name: &str,
     limit: usize,
@@ -359,7 +363,7 @@ fn page(
     let (mut text, mut count, mut last) = (String::new(), 0, None);
     let mut next = None;
     for (key, entry) in entries {
-        let entry = written(&entry);
+        let entry = to_json(&entry);
         if count == limit || (count > 0 && text.len() + entry.len() > MAX_PAGE_BYTES) {
             next = last;
             break;
@@ -369,69 +373,70 @@ fn page(
         (count, last) = (count + 1, Some(key));
     }
     let timed_out = timed_out.map(|timed_out| format!(r#","timed_out":{timed_out}"#));
-    let (next, timed_out) = (written(&next), timed_out.unwrap_or_default());
+    let (next, timed_out) = (to_json(&next), timed_out.unwrap_or_default());
     let page = format!(r#"{{"{name}":[{text}],"next":{next}{timed_out}}}"#);
     response(StatusCode::OK, wire::JSON, page)
 }
 
-/// The value as JSON: strings, numbers, lists and maps with string keys can always be written.
-fn written(value: &impl Serialize) -> String {
+/// Serializes a value that contains only strings, numbers, lists and maps with string keys, so serialization cannot fail.
+fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// A request, and which path it has.
+/// A request in the journal, with its path template.
 #[derive(Serialize)]
-struct Described<'r> {
+struct RequestEntry<'r> {
     #[serde(flatten)]
     request: &'r RecordedRequest,
     path_template: &'static str,
 }
 
-/// The parameters of a query: those of every list, and what only requests are selected by.
+/// The query parameters: paging of all lists, and filters of the list of requests.
 #[derive(Debug, Default)]
 struct Query {
-    world: Option<String>,
+    namespace: Option<String>,
     limit: Option<usize>,
-    /// After which entry the page begins, by its id or its number.
+    /// The page begins after the entry with this id.
     after: Option<String>,
+    /// The page begins after the entry with this number: `after` as a number.
     number_after: u64,
     method: Option<String>,
     path: Option<String>,
     status: Option<u16>,
     held: bool,
     wait: Option<Duration>,
-    /// How many requests are waited for.
+    /// The number of requests to wait for.
     count: usize,
 }
 
 impl Query {
-    fn parse(query: &str) -> Result<Self, Refusal> {
+    fn parse(query: &str) -> Result<Self, Rejection> {
         let mut parsed = Self {
             count: 1,
             ..Self::default()
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                // A form sends empty fields, too.
+                // Ignored: forms send empty fields too.
                 _ if value.is_empty() => {}
-                "world" => parsed.world = Some(value.into_owned()),
-                "limit" => parsed.limit = Some(number(&name, &value, 1..=MAX_PAGE)?),
+                "namespace" => parsed.namespace = Some(value.into_owned()),
+                "limit" => parsed.limit = Some(parse_number(&name, &value, 1..=MAX_PAGE)?),
                 "after" => {
                     parsed.number_after = value.parse().unwrap_or_default();
                     parsed.after = Some(value.into_owned());
                 }
                 "wait" => {
-                    let seconds = number(&name, &value, 0.0..=MAX_WAIT)?;
+                    let seconds = parse_number(&name, &value, 0.0..=MAX_WAIT)?;
                     parsed.wait = Some(Duration::from_secs_f64(seconds));
                 }
                 "method" => parsed.method = Some(value.into_owned()),
                 "path" => parsed.path = Some(value.into_owned()),
-                "status" => parsed.status = Some(number(&name, &value, 100..=999)?),
-                "held" => parsed.held = is_true(&name, &value)?,
-                "count" => parsed.count = number(&name, &value, 1..=MAX_PAGE)?,
+                "status" => parsed.status = Some(parse_number(&name, &value, 100..=999)?),
+                "held" => parsed.held = parse_bool(&name, &value)?,
+                "count" => parsed.count = parse_number(&name, &value, 1..=MAX_PAGE)?,
                 _ => {
                     return Err(invalid_query(
-                        "The parameters are world, limit, after, wait, method, path, status, held and count.",
+                        "The parameters are namespace, limit, after, wait, method, path, status, held and count.",
                     ));
                 }
             }
@@ -439,8 +444,9 @@ impl Query {
         Ok(parsed)
     }
 
-    /// Selects the held requests, or all; while a caller waits for them, those that were dealt with.
-    fn selects(&self, request: &RecordedRequest) -> bool {
+    /// Returns true if the request matches the filters. A call that waits ignores requests without a response, unless it
+    /// waits for held ones.
+    fn matches(&self, request: &RecordedRequest) -> bool {
         let status = request.status.map(|status| status.as_u16());
         let method = request.method.as_str();
         request.number > self.number_after
@@ -449,28 +455,28 @@ impl Query {
                 false => request.is_done || self.wait.is_none(),
             }
             && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
-            && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only, fits))
+            && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only))
             && self.status.is_none_or(|only| status == Some(only))
     }
 }
 
-/// The number in a parameter, which has to be in this range.
-fn number<T: FromStr + PartialOrd + Display>(
+/// Parses a number in this range.
+fn parse_number<T: FromStr + PartialOrd + Display>(
     name: &str,
     value: &str,
     range: RangeInclusive<T>,
-) -> Result<T, Refusal> {
+) -> Result<T, Rejection> {
     let number = value.parse().ok().filter(|number| range.contains(number));
-    let (least, most) = (range.start(), range.end());
-    number.ok_or_else(|| invalid_query(format!("{name}: expected a number from {least} to {most}")))
+    let (min, max) = (range.start(), range.end());
+    number.ok_or_else(|| invalid_query(format!("{name}: expected a number from {min} to {max}")))
 }
 
-/// Parses a parameter that is `true` or `false`.
-fn is_true(name: &str, value: &str) -> Result<bool, Refusal> {
+/// Parses `true` or `false`.
+fn parse_bool(name: &str, value: &str) -> Result<bool, Rejection> {
     let value = value.parse();
     value.map_err(|_| invalid_query(format!("{name}: expected true or false")))
 }
 
-fn invalid_query(detail: impl Into<String>) -> Refusal {
-    Refusal::new(ProblemType::INVALID_QUERY, detail)
+fn invalid_query(detail: impl Into<String>) -> Rejection {
+    Rejection::new(ProblemType::INVALID_QUERY, detail)
 }

@@ -1,25 +1,25 @@
-//! The page for people: forms that send requests, and what the server saw. It works offline.
+//! The sandbox's page: forms that send requests, the journal, faults, agents and deals. It works offline.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::contract::{auth::ServiceKey, response::response};
 
-/// Nothing from elsewhere, nothing inline, no page around it, and no text of a request ever becomes markup.
+/// Content-Security-Policy of the page: no external or inline resources, no framing, and no conversion of strings to markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// The page. It contains the service key only if that is the one that everybody knows.
+/// Returns the page. It contains the service key only if that is the documented default key.
 pub(super) fn page(key: &ServiceKey) -> Response<Bytes> {
     let key = if key.is_default() { key.reveal() } else { "" };
     let page = include_str!("docs/index.html").replace("{{service_key}}", key);
-    for_browsers("text/html; charset=utf-8", page.into())
+    browser_response("text/html; charset=utf-8", page.into())
 }
 
-/// One of the files that the page is made of.
+/// Returns a file of the page.
 pub(super) fn file(name: &str) -> Option<Response<Bytes>> {
     let (media_type, text) = match name {
         "style.css" => ("text/css; charset=utf-8", include_str!("docs/style.css")),
@@ -35,10 +35,11 @@ pub(super) fn file(name: &str) -> Option<Response<Bytes>> {
         "element.js" => (SCRIPT, include_str!("docs/element.js")),
         _ => return None,
     };
-    Some(for_browsers(media_type, text.into()))
+    Some(browser_response(media_type, text.into()))
 }
 
-fn for_browsers(media_type: &'static str, text: Bytes) -> Response<Bytes> {
+/// Builds a response with the security headers for browsers.
+fn browser_response(media_type: &'static str, text: Bytes) -> Response<Bytes> {
     let mut response = response(StatusCode::OK, media_type, text);
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),

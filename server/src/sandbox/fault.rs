@@ -1,4 +1,6 @@
-//! One thing that goes wrong on demand: what happens, and to which requests.
+//! Faults on demand: their fields (as JSON and as methods) and their validation.
+//!
+//! This is the only definition of the fields. Tests compare the table in README.md and Python's `fail_next` with it.
 
 use std::{fmt, ops::Not, time::Duration};
 
@@ -13,47 +15,46 @@ use serde_json::Number;
 
 use crate::contract::{
     response::{empty, response},
-    route::{self, fits, is_path},
+    route::{self, is_path},
 };
 
-/// The header that makes a fault happen to the request that carries it: `{"status": 503}`.
+/// The header of a request that applies a fault to this request: `{"status": 503}`.
 pub(crate) const FAULT_HEADER: &str = "x-sandbox-fault";
 
 const MAX_DELAY: Duration = Duration::from_secs(3_600);
 
-/// The fault is invalid. The message says which of its fields is wrong and why, and what is allowed.
+/// An invalid fault. The message names the field, the error and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidFault(pub(super) String);
 
-/// Something that goes wrong on demand, and for which requests. By default it happens once, to the next request
-/// of /v1, whatever that is.
+/// A fault on demand, and the requests to which it applies. By default, it applies once, to the next request to /v1.
 ///
-/// serde reads and writes it with the fields in [this table](crate#faults-on-demand).
+/// In JSON, it has the fields in [this table](crate#faults-on-demand).
 ///
 /// ```
 /// use std::time::Duration;
-/// use dealkit_server::{Cut, Fault, How};
+/// use dealkit_server::{Cut, Fault, AfterCut};
 ///
 /// Fault::status(503).retry_after(1).times(2);
 /// Fault::delay(Duration::from_millis(500)).path("/v1/deals/{id}");
-/// Fault::cut(Cut::AfterBytes(10)).how(How::Eof).forever().probability(0.1).seed(7);
-/// Fault::act_then_reset().method("POST").after(3);
+/// Fault::cut(Cut::AfterBytes(10)).after_cut(AfterCut::Eof).forever().probability(0.1).seed(7);
+/// Fault::process_then_reset().method("POST").after(3);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "an object")]
-#[must_use = "a fault does nothing until a sandbox plays it"]
+#[must_use = "a fault has no effect until it is added to a sandbox"]
 pub struct Fault {
     #[serde(skip_serializing_if = "Not::not")]
     hold: bool,
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_delay"
+        deserialize_with = "deserialize_delay"
     )]
     delay: Option<f64>,
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_status"
+        deserialize_with = "deserialize_status"
     )]
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,35 +64,35 @@ pub struct Fault {
     #[serde(skip_serializing_if = "Option::is_none")]
     cut: Option<Cut>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    how: Option<How>,
+    after_cut: Option<AfterCut>,
     #[serde(skip_serializing_if = "Not::not")]
-    garbage: bool,
+    malformed: bool,
     #[serde(skip_serializing_if = "Not::not")]
-    act_then_reset: bool,
+    process_then_reset: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// How many of the requests that it selects are spared first.
+    /// The number of matching requests before the first to which the fault applies.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_count"
+        deserialize_with = "deserialize_count"
     )]
     pub(super) after: Option<u64>,
-    /// How often it happens: once if that is not given, and without end if it is given as null.
+    /// The limit of applications: `None` (missing in JSON) means once, `Some(None)` (null) means no limit.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_times"
+        deserialize_with = "deserialize_times"
     )]
     times: Option<Option<u64>>,
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_probability"
+        deserialize_with = "deserialize_probability"
     )]
     pub(super) probability: Option<f64>,
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "read_count"
+        deserialize_with = "deserialize_count"
     )]
     pub(super) seed: Option<u64>,
 }
@@ -101,7 +102,7 @@ const DELAY: &str = "a number of seconds from 0 to 3600";
 const TIMES: &str = "a whole number, 1 or more, or null for no limit";
 const PROBABILITY: &str = "a number from 0 to 1";
 
-/// Visits a number or null; messages call the number by this description, where serde would name a type of Rust.
+/// Deserializes a number or null. Error messages contain this description instead of the name of a Rust type.
 struct NumberVisitor(&'static str);
 
 impl<'de> Visitor<'de> for NumberVisitor {
@@ -115,8 +116,8 @@ impl<'de> Visitor<'de> for NumberVisitor {
         Ok(None)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_u64(self)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_u64(self)
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
@@ -132,12 +133,12 @@ impl<'de> Visitor<'de> for NumberVisitor {
     }
 }
 
-fn read_number<'de, T, D: Deserializer<'de>>(
-    from: D,
+fn deserialize_number<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
     description: &'static str,
     convert: impl FnOnce(&Number) -> Option<T>,
 ) -> Result<Option<T>, D::Error> {
-    let number = from.deserialize_option(NumberVisitor(description))?;
+    let number = deserializer.deserialize_option(NumberVisitor(description))?;
     let read = |number: Number| {
         convert(&number).ok_or_else(|| {
             D::Error::invalid_value(Unexpected::Other(&number.to_string()), &description)
@@ -146,58 +147,63 @@ fn read_number<'de, T, D: Deserializer<'de>>(
     number.map(read).transpose()
 }
 
-fn read_status<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
-    read_number(from, STATUS, |number| number.as_u64()?.try_into().ok())
+fn deserialize_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    deserialize_number(deserializer, STATUS, |number| {
+        number.as_u64()?.try_into().ok()
+    })
 }
 
-fn read_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    read_number(from, DELAY, Number::as_f64)
+fn deserialize_delay<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    deserialize_number(deserializer, DELAY, Number::as_f64)
 }
 
-fn read_probability<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    read_number(from, PROBABILITY, Number::as_f64)
+fn deserialize_probability<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f64>, D::Error> {
+    deserialize_number(deserializer, PROBABILITY, Number::as_f64)
 }
 
-fn read_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    read_number(from, "a whole number, 0 or more", Number::as_u64)
+fn deserialize_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserialize_number(deserializer, "a whole number, 0 or more", Number::as_u64)
 }
 
-fn read_times<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
-    read_number(from, TIMES, Number::as_u64).map(Some)
+fn deserialize_times<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<u64>>, D::Error> {
+    deserialize_number(deserializer, TIMES, Number::as_u64).map(Some)
 }
 
-/// Where a response is cut: see [`Fault::cut`].
+/// The position of a cut in a response: see [`Fault::cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Cut {
-    /// Nothing of it is sent, and nothing was done: no agent is created. (For a response that is lost after the agent
-    /// was created, there is [`Fault::act_then_reset`].)
+    /// Before the head: nothing is sent, and the request is not processed. To lose the response of a processed request,
+    /// use [`Fault::process_then_reset`].
     BeforeHead,
-    /// The status line and the beginning of the first header are sent. The request was acted on. Over HTTP/2, where a
-    /// head arrives whole or not at all, nothing is sent.
+    /// After the status line and the first four bytes of the first header; the request is processed. Over HTTP/2, which
+    /// sends a head completely or not at all, nothing is sent.
     InHead,
-    /// The head and this many bytes of the body are sent. The request was acted on. A body that is no longer than this
-    /// is sent whole.
+    /// After this many bytes of the body, or the whole body if it is shorter; the request is processed.
     AfterBytes(u64),
 }
 
-/// What happens to the connection where a response is cut: see [`Fault::how`].
+/// The end of the connection after a cut response: see [`Fault::after_cut`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum How {
-    /// It is reset (ECONNRESET); over HTTP/2, the stream is (RST_STREAM).
+pub enum AfterCut {
+    /// The connection is reset (ECONNRESET). Over HTTP/2, only the stream is reset (RST_STREAM).
     #[default]
     Reset,
-    /// It is closed in order, as if this were all (FIN); over HTTP/2, the whole connection is.
+    /// The connection is closed normally (FIN). Over HTTP/2, this ends all streams of the connection.
     Eof,
-    /// It stays open, and nothing more comes; over HTTP/2, nothing more of the stream.
+    /// The connection stays open, but nothing more is sent. Over HTTP/2, only the stream stalls.
     Stall,
 }
 
 impl Fault {
-    /// Reads a fault from JSON, an object with the fields in [this table](crate#faults-on-demand).
+    /// Parses a fault from JSON, an object with the fields in [this table](crate#faults-on-demand).
     ///
     /// ```
     /// use dealkit_server::Fault;
@@ -210,19 +216,19 @@ impl Fault {
     /// ```
     ///
     /// # Errors
-    /// When the text is not such an object, or is not a valid fault.
+    /// If the JSON is not such an object, or the fault is invalid.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
         let mut json = serde_json::Deserializer::from_slice(json.as_ref());
         let read = serde_path_to_error::deserialize(&mut json);
         let fault: Self = read.map_err(|error| InvalidFault(error.to_string()))?;
         json.end()
             .map_err(|error| InvalidFault(error.to_string()))?;
-        fault.check()?;
+        fault.resolve()?;
         Ok(fault)
     }
 
-    /// A response with this status (200 to 599) in place of the real one; the request is not acted on. Its body is
-    /// problem details unless [`body`](Self::body) or [`json`](Self::json) says otherwise.
+    /// Responds with this status (200 to 599) without processing the request. The body is problem details, unless
+    /// [`body`](Self::body) or [`json`](Self::json) sets another one.
     pub fn status(status: u16) -> Self {
         Self {
             status: Some(status),
@@ -230,23 +236,23 @@ impl Fault {
         }
     }
 
-    /// The real response, this much later.
+    /// Delays the response.
     pub fn delay(delay: Duration) -> Self {
         Self::default().delayed(delay)
     }
 
-    /// Holds the request until [`Service::release`](crate::Service::release), which has an example; then it is acted on, and gets
-    /// the real response.
+    /// Holds the request until [`Service::release`](crate::Service::release), which has an example. Then the request is
+    /// processed normally.
     pub fn hold() -> Self {
         Self::default().held()
     }
 
-    /// A response that breaks off.
+    /// Cuts the response at this position.
     ///
     /// ```
-    /// use dealkit_server::{Cut, Fault, How};
+    /// use dealkit_server::{Cut, Fault, AfterCut};
     ///
-    /// Fault::cut(Cut::AfterBytes(10)).how(How::Stall);
+    /// Fault::cut(Cut::AfterBytes(10)).after_cut(AfterCut::Stall);
     /// ```
     pub fn cut(cut: Cut) -> Self {
         Self {
@@ -255,189 +261,194 @@ impl Fault {
         }
     }
 
-    /// Bytes that are not HTTP, and then the end of the connection. The request is not acted on.
-    pub fn garbage() -> Self {
+    /// Sends a malformed HTTP response and closes the connection, without processing the request.
+    pub fn malformed() -> Self {
         Self {
-            garbage: true,
+            malformed: true,
             ..Self::default()
         }
     }
 
-    /// The request is acted on (the agent is created), and then the connection is reset without a response. Over
-    /// HTTP/2, only the stream is reset.
-    pub fn act_then_reset() -> Self {
+    /// Processes the request (creates the agent), then resets the connection without a response. Over HTTP/2, only the
+    /// stream is reset.
+    pub fn process_then_reset() -> Self {
         Self {
-            act_then_reset: true,
+            process_then_reset: true,
             ..Self::default()
         }
     }
 
-    /// The header `Retry-After` of a [`status`](Self::status): seconds, or any other text, which is sent as it is.
+    /// Sets the header `Retry-After` of a [`status`](Self::status): seconds, or any text, which is sent unchanged.
     pub fn retry_after(mut self, value: impl fmt::Display) -> Self {
         self.retry_after = Some(Json::string(value.to_string()));
         self
     }
 
-    /// The body of a [`status`](Self::status), as `text/plain`.
+    /// Sets the body of a [`status`](Self::status), as `text/plain`.
     pub fn body(mut self, text: impl AsRef<str>) -> Self {
         self.body = Some(Json::string(text));
         self
     }
 
-    /// The body of a [`status`](Self::status), as JSON: as problem details if the status is that of an error.
+    /// Sets the body of a [`status`](Self::status), as JSON; for an error status, as `application/problem+json`.
     pub fn json(mut self, body: impl Into<Json>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// All of it happens this much later: at most an hour.
+    /// Delays the fault's other effects, or the response, by at most an hour.
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay.as_secs_f64());
         self
     }
 
-    /// Holds the request until [`Service::release`](crate::Service::release), before anything else happens to it; a delay begins then.
+    /// Holds the request until [`Service::release`](crate::Service::release). A delay and all other effects follow.
     pub fn held(mut self) -> Self {
         self.hold = true;
         self
     }
 
-    /// What happens to the connection of a [`cut`](Self::cut); without this it is reset.
-    pub fn how(mut self, how: How) -> Self {
-        self.how = Some(how);
+    /// Sets what the connection does after a [`cut`](Self::cut): by default, it is reset.
+    pub fn after_cut(mut self, after_cut: AfterCut) -> Self {
+        self.after_cut = Some(after_cut);
         self
     }
 
-    /// Only requests with this method, such as `POST`. One that the [`path`](Self::path) does not have is an error of
-    /// [`Service::fail_next`](crate::Service::fail_next).
+    /// Applies the fault only to requests with this method, such as `POST`.
+    /// [`Service::fail_next`](crate::Service::fail_next) fails if the [`path`](Self::path) does not allow the method.
     pub fn method(mut self, method: impl Into<String>) -> Self {
         self.method = Some(method.into());
         self
     }
 
-    /// Only requests of this path, such as `/v1/deals/d_1`. A segment in braces, such as the last of `/v1/deals/{id}`,
-    /// stands for any segment. A path that the server does not have is an error of
-    /// [`Service::fail_next`](crate::Service::fail_next).
+    /// Applies the fault only to requests to this path, such as `/v1/deals/d_1`. A segment in braces, as in
+    /// `/v1/deals/{id}`, matches any segment. [`Service::fail_next`](crate::Service::fail_next) fails for an unknown path.
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Only after this many of the requests that it would have happened to.
+    /// Skips this many matching requests.
     pub fn after(mut self, requests: u64) -> Self {
         self.after = Some(requests);
         self
     }
 
-    /// How many times it happens; without this, once.
+    /// Applies the fault this many times instead of once.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(Some(times));
         self
     }
 
-    /// It happens until it is removed.
+    /// Applies the fault until it is removed.
     pub fn forever(mut self) -> Self {
         self.times = Some(None);
         self
     }
 
-    /// The probability with which it happens, from 0 to 1. The [`seed`](Self::seed) determines which requests it
-    /// happens to.
+    /// Applies the fault with this probability, from 0 to 1. The [`seed`](Self::seed) determines the affected requests.
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = Some(probability);
         self
     }
 
-    /// The seed of the [`probability`](Self::probability): another seed hits other requests, the same seed the same
-    /// ones. It is 0 by default.
+    /// Sets the seed of the [`probability`](Self::probability). The same seed affects the same requests. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    /// Returns the size of the fault's strings and bodies, for the memory budget.
+    pub(super) fn byte_len(&self) -> usize {
         let values = [&self.retry_after, &self.body].into_iter().flatten();
         let values = values.map(|json| json.as_str().len()).sum::<usize>();
-        let texts = [&self.method, &self.path].into_iter().flatten();
-        values + texts.map(String::len).sum::<usize>()
+        let filters = [&self.method, &self.path].into_iter().flatten();
+        values + filters.map(String::len).sum::<usize>()
     }
 
-    /// How often it happens; `None` for no limit.
+    /// Returns the limit of applications, or `None` for no limit.
     pub(super) fn limit(&self) -> Option<u64> {
         self.times.unwrap_or(Some(1))
     }
 
-    /// Whether it selects a request, which chance may spare.
-    pub(super) fn selects(&self, method: &Method, path: &str) -> bool {
+    /// Returns true if the request has the fault's method and path. The counters and the probability may still exclude it.
+    pub(super) fn matches(&self, method: &Method, path: &str) -> bool {
         (self.method.as_ref()).is_none_or(|only| only == method.as_str())
-            && (self.path.as_ref()).is_none_or(|only| is_path(path, only, fits))
+            && (self.path.as_ref()).is_none_or(|only| is_path(path, only))
     }
 
-    /// What is to happen, if all of it makes sense.
-    pub(crate) fn check(&self) -> Result<Play, InvalidFault> {
-        let expected = |is_valid: bool, what: &str| match is_valid {
+    /// Validates the fault, and resolves its effect.
+    pub(crate) fn resolve(&self) -> Result<ResolvedFault, InvalidFault> {
+        let ensure = |is_valid: bool, message: &str| match is_valid {
             true => Ok(()),
-            false => Err(InvalidFault(what.to_owned())),
+            false => Err(InvalidFault(message.to_owned())),
         };
-        expected(self.limit() != Some(0), &format!("times: expected {TIMES}"))?;
-        expected(
+        ensure(self.limit() != Some(0), &format!("times: expected {TIMES}"))?;
+        ensure(
             (0.0..=1.0).contains(&self.probability.unwrap_or_default()),
             &format!("probability: expected {PROBABILITY}"),
         )?;
-        let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-        expected(
-            self.path.iter().all(|path| path.bytes().all(is_sent)),
+        let is_path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
+        ensure(
+            self.path.iter().all(|path| path.bytes().all(is_path_byte)),
             "path: expected a path as it is sent, without a query, such as /v1/deals/{id}",
         )?;
-        route::check_selection(self.method.as_deref(), self.path.as_deref())
-            .map_err(InvalidFault)?;
+        route::check_filter(self.method.as_deref(), self.path.as_deref()).map_err(InvalidFault)?;
         let delay = Duration::try_from_secs_f64(self.delay.unwrap_or_default()).ok();
         let delay = delay
             .filter(|delay| *delay <= MAX_DELAY)
             .ok_or_else(|| InvalidFault(format!("delay: expected {DELAY}")))?;
-        expected(
+        ensure(
             self.status.is_some() || (self.retry_after.is_none() && self.body.is_none()),
             "retry_after and body need a status",
         )?;
-        expected(self.cut.is_some() || self.how.is_none(), "how needs a cut")?;
+        ensure(
+            self.cut.is_some() || self.after_cut.is_none(),
+            "after_cut needs a cut",
+        )?;
+        let status = self.status.map(|status| self.build_response(status));
+        let cut = self.cut.map(|position| Effect::Cut {
+            position,
+            after_cut: self.after_cut.unwrap_or_default(),
+        });
         let effects = [
-            self.status
-                .map(|status| self.response(status).map(Effect::Respond))
-                .transpose()?,
-            self.cut.map(|at| Effect::Cut {
-                at,
-                how: self.how.unwrap_or_default(),
-            }),
-            self.garbage.then_some(Effect::Garbage),
-            self.act_then_reset.then_some(Effect::ActThenReset),
+            ("status", status.transpose()?.map(Effect::Respond)),
+            ("cut", cut),
+            ("malformed", self.malformed.then_some(Effect::Malformed)),
+            (
+                "process_then_reset",
+                self.process_then_reset.then_some(Effect::ProcessThenReset),
+            ),
         ];
-        let mut effects = effects.into_iter().flatten();
+        let names = effects.each_ref().map(|(name, _)| *name).join(", ");
+        let mut effects = effects.into_iter().filter_map(|(_, effect)| effect);
         let effect = effects.next();
-        expected(
+        ensure(
             effect.is_some() || self.delay.is_some() || self.hold,
-            "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset",
+            &format!("the fault has no effect: expected one of hold, delay, {names}"),
         )?;
-        expected(
+        ensure(
             effects.next().is_none(),
-            "the fault has more than one effect: expected one of status, cut, garbage and act_then_reset, each with or \
-             without hold and delay",
+            &format!(
+                "the fault has more than one effect: expected one of {names}, each with or without hold and delay"
+            ),
         )?;
-        Ok(Play {
+        Ok(ResolvedFault {
             hold: self.hold,
             delay,
             effect,
-            // Numbers and texts always serialize.
-            shown: serde_json::to_string(&self.what()).unwrap_or_default(),
+            // Serialization cannot fail: a fault contains only numbers, strings and JSON.
+            header: serde_json::to_string(&self.without_filters_and_body()).unwrap_or_default(),
         })
     }
 
-    /// The response that is made up. One without a body gets problem details if it is an error.
-    fn response(&self, status: u16) -> Result<Response<Bytes>, InvalidFault> {
-        let invalid = |what: &str| InvalidFault(what.to_owned());
+    /// Builds the response of a fault with a status. The body is empty if the fault has none.
+    fn build_response(&self, status: u16) -> Result<Response<Bytes>, InvalidFault> {
+        let invalid = |message: &str| InvalidFault(message.to_owned());
         let status = StatusCode::from_u16(status).ok();
         let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
         let status = status.ok_or_else(|| invalid(&format!("status: expected {STATUS}")))?;
-        let mut made_up = match self.body.as_ref().map(Json::as_str) {
+        let mut built = match self.body.as_ref().map(Json::as_str) {
             None => empty(status),
             Some(json) if json.starts_with(['{', '[']) => {
                 let is_error = status.is_client_error() || status.is_server_error();
@@ -456,7 +467,7 @@ impl Fault {
             }
         };
         if let Some(json) = &self.retry_after {
-            // A number is sent with the digits that it came with.
+            // A number is sent with its original digits.
             let is_number = json
                 .as_str()
                 .starts_with(|c: char| c == '-' || c.is_ascii_digit());
@@ -468,78 +479,79 @@ impl Fault {
             let value = value.ok_or_else(|| {
                 invalid("retry_after: expected a number of seconds, or text: visible ASCII")
             })?;
-            made_up.headers_mut().insert(header::RETRY_AFTER, value);
+            built.headers_mut().insert(header::RETRY_AFTER, value);
         }
-        Ok(made_up)
+        Ok(built)
     }
 
-    /// What happens, without a body, and to whichever request.
-    fn what(&self) -> Self {
+    /// Removes the fields that select requests. The rest is valid in the header of a request.
+    fn without_filters(&self) -> Self {
         Self {
-            hold: self.hold,
-            delay: self.delay,
-            status: self.status,
-            retry_after: self.retry_after.clone(),
-            cut: self.cut,
-            how: self.how,
-            garbage: self.garbage,
-            act_then_reset: self.act_then_reset,
-            ..Self::default()
+            method: None,
+            path: None,
+            after: None,
+            times: None,
+            probability: None,
+            seed: None,
+            ..self.clone()
+        }
+    }
+
+    fn without_filters_and_body(&self) -> Self {
+        Self {
+            body: None,
+            ..self.without_filters()
         }
     }
 }
 
-/// What happens to one request: a fault that makes sense.
+/// The validated effects of a fault on one request.
 #[derive(Debug)]
-pub(crate) struct Play {
+pub(crate) struct ResolvedFault {
     /// True if the request waits until it is released.
     pub(crate) hold: bool,
     pub(crate) delay: Duration,
-    /// `None` for nothing but a wait.
+    /// `None` if the request is only held or delayed.
     pub(crate) effect: Option<Effect>,
-    /// What the journal says: the header that makes it happen.
-    pub(crate) shown: String,
+    /// The fault as a value of the header `x-sandbox-fault`, without a body, for the journal.
+    pub(crate) header: String,
 }
 
-/// What happens instead of the response, or to it.
+/// The effect of a fault, other than a hold or a delay.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// A response that is made up.
+    /// Respond with the fault's response; its body is empty if the fault has none.
     Respond(Response<Bytes>),
-    /// The response breaks off.
-    Cut { at: Cut, how: How },
-    /// Bytes that are not HTTP.
-    Garbage,
-    /// The response is lost.
-    ActThenReset,
+    /// Cut the response.
+    Cut { position: Cut, after_cut: AfterCut },
+    /// Send a malformed HTTP response.
+    Malformed,
+    /// Process the request, then reset the connection.
+    ProcessThenReset,
 }
 
-impl Play {
-    /// Reads the header `x-sandbox-fault`: the fields of the JSON that say what happens.
+impl ResolvedFault {
+    /// Parses the header `x-sandbox-fault`: a fault as JSON, without the fields that select requests.
     pub(crate) fn from_header(value: &[u8]) -> Result<Self, InvalidFault> {
         let fault = Fault::from_json(value)?;
-        let what = Fault {
-            body: fault.body.clone(),
-            ..fault.what()
-        };
-        if fault != what {
+        if fault != fault.without_filters() {
             return Err(InvalidFault(
-                "a header is for its own request: leave out method, path, after, times, probability and seed".to_owned(),
+                "a header applies to its own request: leave out method, path, after, times, probability and seed".to_owned(),
             ));
         }
-        fault.check()
+        fault.resolve()
     }
 }
 
 impl TryFrom<String> for Cut {
     type Error = &'static str;
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
+    fn try_from(value: String) -> Result<Self, Self::Error> {
         const EXPECTED: &str = "expected before-head, in-head or after-bytes:N";
-        match (text.as_str(), text.strip_prefix("after-bytes:")) {
+        match (value.as_str(), value.strip_prefix("after-bytes:")) {
             ("before-head", _) => Ok(Self::BeforeHead),
             ("in-head", _) => Ok(Self::InHead),
-            // Not `+5`, which Rust would accept.
+            // Without this check, Rust would accept `+5`.
             (_, Some(bytes)) if bytes.bytes().all(|byte| byte.is_ascii_digit()) => {
                 bytes.parse().map(Self::AfterBytes).map_err(|_| EXPECTED)
             }
@@ -548,11 +560,11 @@ impl TryFrom<String> for Cut {
     }
 }
 
-impl TryFrom<String> for How {
+impl TryFrom<String> for AfterCut {
     type Error = &'static str;
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        match text.as_str() {
+    fn try_from(value: String) -> Result<Self, Self::Error> {
+        match value.as_str() {
             "reset" => Ok(Self::Reset),
             "eof" => Ok(Self::Eof),
             "stall" => Ok(Self::Stall),

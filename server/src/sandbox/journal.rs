@@ -1,4 +1,4 @@
-//! What the server saw: its latest requests of /v1, and what became of each.
+//! The journal: the latest requests to /v1 and their responses.
 
 use std::{
     collections::VecDeque,
@@ -17,21 +17,22 @@ use tokio::{sync::Notify, time::timeout};
 use crate::{
     contract::route,
     sandbox::access::TOKEN_HEADER,
-    state::room::{Room, Taken},
+    state::memory_budget::{MemoryBudget, Reservation},
 };
 
 const MAX_ENTRIES: usize = 1_000;
 
-/// How many bytes of requests are kept: paths, headers and bodies together.
+/// Maximum size of a journal: paths, headers and bodies.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
+/// Maximum length of a recorded body. The rest is dropped.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// The number of changes that are known one by one. A waiting caller that has missed more looks at all requests.
-const LAST_CHANGED: usize = 64;
+/// Number of recent changes whose requests are remembered. A waiting caller that has missed more examines all requests.
+const REMEMBERED_CHANGES: usize = 64;
 
-/// Headers whose values are secrets.
-const SECRETS: [&str; 5] = [
+/// Headers with secret values.
+const SECRET_HEADERS: [&str; 5] = [
     wire::SERVICE_KEY_HEADER,
     TOKEN_HEADER,
     "authorization",
@@ -41,58 +42,58 @@ const SECRETS: [&str; 5] = [
 
 const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 
-/// A request that the server saw.
+/// A recorded request to /v1.
 ///
-/// `Debug` shows neither headers nor body: they may be personal. [`Service::fail_next`](crate::Service::fail_next) has an
-/// example. serde writes it as the interface shows it.
+/// `Debug` omits the path, headers and body, which may contain personal data. [`Service::fail_next`](crate::Service::fail_next)
+/// has an example. serde serializes it as the control interface does.
 #[derive(Clone, Serialize)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// Counts all requests, from 1. Requests that are no longer kept leave a gap only at the beginning.
+    /// The number of the request, from 1, counting all requests. The journal drops the oldest requests first.
     pub number: u64,
-    /// When it arrived.
+    /// The time of arrival.
     pub at: DateTime<Utc>,
     /// The method.
     #[serde(with = "http_serde::method")]
     pub method: Method,
-    /// The path as it was sent, such as `/v1/deals/d_1`.
+    /// The path, such as `/v1/deals/d_1`, still encoded.
     pub path: String,
     /// The part of the target after the question mark.
     pub query: Option<String>,
-    /// The headers as they were sent. Those with secrets (`x-service-key`, `authorization`, `cookie` and the like)
-    /// hold `<redacted>`.
+    /// The headers. Those with secrets (`x-service-key`, `authorization`, `cookie` and the like) have the value
+    /// `<redacted>`.
     #[serde(with = "http_serde::header_map")]
     pub headers: HeaderMap,
-    /// The body: of a very long one, the first MiB. Empty if the server responded without reading it.
-    #[serde(serialize_with = "text")]
+    /// The body, or its first MiB if it is longer. Empty if the server responded without reading the body.
+    #[serde(serialize_with = "serialize_body")]
     pub body: Bytes,
-    /// How long the body was, in bytes.
+    /// The length of the whole body, in bytes.
     pub body_bytes: u64,
     /// The status of the response, or `None` if none was sent: not yet, or because the connection was cut first.
     #[serde(with = "http_serde::option::status_code")]
     pub status: Option<StatusCode>,
-    /// The time from the request's head to the response, which has yet to be sent.
-    #[serde(serialize_with = "seconds")]
+    /// The time from the arrival of the head until the response is ready to be sent.
+    #[serde(serialize_with = "serialize_seconds")]
     pub duration: Duration,
     /// The id of the request, which the response carried in `x-request-id`.
     pub request_id: String,
-    /// The fault that happened to it, as the header `x-sandbox-fault` says it, without a body.
+    /// The fault that was applied, as a value of the header `x-sandbox-fault`, without a body.
     pub fault: Option<String>,
     /// True while the request waits for [`Service::release`](crate::Service::release).
     #[serde(rename = "held")]
     pub is_held: bool,
-    /// Whether nothing more will become of it.
+    /// True after the response, or after the connection was cut.
     #[serde(rename = "done")]
     pub(crate) is_done: bool,
 }
 
-/// What is not UTF-8 has replacement characters.
-fn text<S: Serializer>(body: &Bytes, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&String::from_utf8_lossy(body))
+/// Serializes a body as a string. Bytes that are not UTF-8 become replacement characters.
+fn serialize_body<S: Serializer>(body: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(body))
 }
 
-fn seconds<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(duration.as_secs_f64())
+fn serialize_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
 }
 
 impl fmt::Debug for RecordedRequest {
@@ -109,15 +110,15 @@ impl fmt::Debug for RecordedRequest {
 }
 
 impl RecordedRequest {
-    /// The path with placeholders, such as `/v1/deals/{id}`, which names nobody. `(unknown)` where there is nothing.
+    /// Returns the path with placeholders, such as `/v1/deals/{id}`, which contains no personal data. `(unknown)` for an
+    /// unknown path.
     pub fn path_template(&self) -> &'static str {
-        route::template(&self.path)
+        route::path_template(&self.path)
     }
 
-    /// A request that arrived at `at`. It has no number yet, and no response.
+    /// Creates an entry without a number and a response.
     ///
-    /// The headers go on sharing the memory that hyper read them into: copying them would cost each request more than
-    /// all that the server does for it.
+    /// The headers keep sharing hyper's buffer: copying them would take longer than all other work for a request.
     pub(crate) fn new(
         at: SystemTime,
         method: &Method,
@@ -126,11 +127,11 @@ impl RecordedRequest {
         body: &[u8],
     ) -> Self {
         for (name, value) in &mut headers {
-            if SECRETS.contains(&name.as_str()) {
+            if SECRET_HEADERS.contains(&name.as_str()) {
                 *value = REDACTED;
             }
         }
-        // Over HTTP/2 the host is part of the target.
+        // Over HTTP/2, the target contains the host.
         if let Some(host) = target.authority()
             && !headers.contains_key(header::HOST)
             && let Ok(host) = HeaderValue::from_str(host.as_str())
@@ -155,9 +156,9 @@ impl RecordedRequest {
         }
     }
 
-    /// About how much memory it takes, whatever becomes of it later.
-    fn size(&self) -> usize {
-        /// What hyper reads into at first; it doubles that until a head fits.
+    /// Estimates the memory of the entry.
+    fn estimated_size(&self) -> usize {
+        /// hyper's initial read buffer, which it doubles until a head fits.
         const BUFFER: usize = 8 * 1024;
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let headers = self.headers.iter();
@@ -167,137 +168,142 @@ impl RecordedRequest {
     }
 }
 
-/// Fewer requests came than a test waited for.
+/// A wait for requests timed out.
 #[derive(Debug, thiserror::Error)]
-#[error("{found} of {count} requests came in time")]
-pub struct NotSeen {
+#[error("{found} of {count} requests arrived in time")]
+pub struct WaitTimeout {
     found: usize,
     count: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    kept: Mutex<Kept>,
-    /// Tells those who wait that there is something new.
+    entries: Mutex<Entries>,
+    /// Wakes the callers that wait for requests.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Kept {
-    recorded: u64,
-    /// The number of changes so far: requests recorded or amended.
-    changes: u64,
-    /// The numbers of the requests that changed last, for waiting callers, of which there may be thousands.
-    last_changed: VecDeque<u64>,
-    /// Its own room, and that which others share.
-    rooms: [Room; 2],
-    requests: VecDeque<(RecordedRequest, [Taken; 2])>,
+struct Entries {
+    recorded_count: u64,
+    /// The number of changes so far: requests recorded or updated.
+    change_count: u64,
+    /// The numbers of the recently changed requests, so that thousands of waiting callers need not examine all requests.
+    recent_changes: VecDeque<u64>,
+    /// The journal's own budget, and the budget shared by all journals.
+    budgets: [MemoryBudget; 2],
+    requests: VecDeque<(RecordedRequest, [Reservation; 2])>,
 }
 
 impl Journal {
-    pub(crate) fn new(shared: &Room) -> Self {
+    pub(crate) fn new(shared: &MemoryBudget) -> Self {
         Self {
-            kept: Mutex::new(Kept {
-                recorded: 0,
-                changes: 0,
-                last_changed: VecDeque::new(),
-                rooms: [Room::new(MAX_BYTES), shared.clone()],
+            entries: Mutex::new(Entries {
+                recorded_count: 0,
+                change_count: 0,
+                recent_changes: VecDeque::new(),
+                budgets: [MemoryBudget::new(MAX_BYTES), shared.clone()],
                 requests: VecDeque::new(),
             }),
             changed: Notify::new(),
         }
     }
 
+    /// Adds a request, and returns its number. Drops the oldest requests if the journal is full.
     pub(crate) fn record(&self, mut request: RecordedRequest) -> u64 {
-        let mut kept = self.kept.lock();
-        kept.recorded += 1;
-        request.number = kept.recorded;
-        let size = request.size();
+        let mut entries = self.entries.lock();
+        entries.recorded_count += 1;
+        request.number = entries.recorded_count;
+        let size = request.estimated_size();
         loop {
-            let [own, shared] = &kept.rooms;
-            if kept.requests.len() < MAX_ENTRIES
-                && let (Some(own), Some(shared)) = (own.take(size), shared.take(size))
+            let [own, shared] = &entries.budgets;
+            if entries.requests.len() < MAX_ENTRIES
+                && let (Some(own), Some(shared)) = (own.reserve(size), shared.reserve(size))
             {
-                kept.requests.push_back((request, [own, shared]));
+                entries.requests.push_back((request, [own, shared]));
                 break;
             }
-            if kept.requests.pop_front().is_none() {
+            if entries.requests.pop_front().is_none() {
                 break;
             }
         }
-        let number = kept.recorded;
-        kept.record_change(number);
+        let number = entries.recorded_count;
+        entries.record_change(number);
         self.changed.notify_waiters();
         number
     }
 
-    /// Adds what became of a request to its record. It may be so old that it is gone.
-    pub(crate) fn amend(&self, number: u64, change: impl FnOnce(&mut RecordedRequest)) {
-        let mut kept = self.kept.lock();
-        let found = kept
+    /// Updates a request, unless the journal has dropped it.
+    pub(crate) fn update(&self, number: u64, change: impl FnOnce(&mut RecordedRequest)) {
+        let mut entries = self.entries.lock();
+        let found = entries
             .requests
-            .binary_search_by_key(&number, |(kept, _)| kept.number);
+            .binary_search_by_key(&number, |(request, _)| request.number);
         if let Ok(index) = found
-            && let Some((request, _)) = kept.requests.get_mut(index)
+            && let Some((request, _)) = entries.requests.get_mut(index)
         {
             change(request);
-            kept.record_change(number);
+            entries.record_change(number);
             self.changed.notify_waiters();
         }
     }
 
-    /// At most `count` of the requests that are kept and pass, in the order of their responses; a delayed one is placed by its
-    /// arrival.
-    pub(crate) fn filtered(
+    /// Returns up to `count` requests that satisfy `matches`, in the order of their responses. Held and delayed requests are in
+    /// the order of their arrival.
+    pub(crate) fn find(
         &self,
         count: usize,
-        passes: impl Fn(&RecordedRequest) -> bool,
+        matches: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
-        let kept = self.kept.lock();
-        kept.passing(&passes).take(count).cloned().collect()
+        let entries = self.entries.lock();
+        entries.matching(&matches).take(count).cloned().collect()
     }
 
     pub(crate) fn clear(&self) {
-        self.kept.lock().requests.clear();
+        self.entries.lock().requests.clear();
     }
 
-    /// Waits until so many of the kept requests pass.
+    /// Waits until the journal contains `count` requests that satisfy `matches`.
     ///
-    /// Thousands may wait, so each looks only at the requests that have changed since it last looked, and counts again only
-    /// once enough of them may pass.
-    pub(super) async fn wait(&self, count: usize, passes: impl Fn(&RecordedRequest) -> bool) {
-        let mut seen = WaitProgress::default();
+    /// Thousands of callers may wait. Each therefore examines only the requests that have changed since its last check, and
+    /// recounts only if enough of them match.
+    pub(super) async fn wait(&self, count: usize, matches: impl Fn(&RecordedRequest) -> bool) {
+        let mut progress = WaitProgress::default();
         loop {
-            // From here on, no change is missed.
+            // Registered before the check, so that no change is missed.
             let changed = self.changed.notified();
-            if self.kept.lock().has_enough(count, &passes, &mut seen) {
+            if self
+                .entries
+                .lock()
+                .has_enough(count, &matches, &mut progress)
+            {
                 return;
             }
             changed.await;
         }
     }
 
-    /// The wanted requests, once there are so many.
+    /// Waits until `count` requests satisfy `matches`, and returns all that do.
     pub(crate) async fn wait_for(
         &self,
         count: usize,
-        within: Duration,
-        wanted: impl Fn(&RecordedRequest) -> bool,
-    ) -> Result<Vec<RecordedRequest>, NotSeen> {
-        let found = || self.filtered(usize::MAX, &wanted);
+        limit: Duration,
+        matches: impl Fn(&RecordedRequest) -> bool,
+    ) -> Result<Vec<RecordedRequest>, WaitTimeout> {
+        let find = || self.find(usize::MAX, &matches);
         let enough = async {
             loop {
-                self.wait(count, &wanted).await;
-                // One may have been dropped since.
-                let found = found();
+                self.wait(count, &matches).await;
+                // The journal may have dropped one of them in the meantime.
+                let found = find();
                 if found.len() >= count {
                     return found;
                 }
             }
         };
-        let waited = timeout(within, enough).await;
-        waited.map_err(|_| NotSeen {
-            found: found().len(),
+        let waited = timeout(limit, enough).await;
+        waited.map_err(|_| WaitTimeout {
+            found: find().len(),
             count,
         })
     }
@@ -306,57 +312,57 @@ impl Journal {
 /// The state of a wait for requests.
 #[derive(Debug, Default)]
 struct WaitProgress {
-    /// The number of changes so far, and of requests that were missing then. `None` before the first count.
-    last: Option<(u64, usize)>,
+    /// The number of changes, and of missing requests, at the last check. `None` before the first one.
+    last_check: Option<(u64, usize)>,
 }
 
-impl Kept {
+impl Entries {
     fn record_change(&mut self, number: u64) {
-        self.changes += 1;
-        if self.last_changed.len() == LAST_CHANGED {
-            self.last_changed.pop_front();
+        self.change_count += 1;
+        if self.recent_changes.len() == REMEMBERED_CHANGES {
+            self.recent_changes.pop_front();
         }
-        self.last_changed.push_back(number);
+        self.recent_changes.push_back(number);
     }
 
-    fn passing(
+    fn matching(
         &self,
-        passes: impl Fn(&RecordedRequest) -> bool,
+        matches: impl Fn(&RecordedRequest) -> bool,
     ) -> impl Iterator<Item = &RecordedRequest> {
         let requests = self.requests.iter().map(|(request, _)| request);
-        requests.filter(move |request| passes(request))
+        requests.filter(move |request| matches(request))
     }
 
-    /// Returns true if so many requests pass.
+    /// Returns true if `count` requests satisfy `matches`.
     fn has_enough(
         &self,
         count: usize,
-        passes: impl Fn(&RecordedRequest) -> bool,
-        seen: &mut WaitProgress,
+        matches: impl Fn(&RecordedRequest) -> bool,
+        progress: &mut WaitProgress,
     ) -> bool {
-        if let Some((changes, missing)) = &mut seen.last {
-            let new = usize::try_from(self.changes - *changes).unwrap_or(usize::MAX);
-            if let Some(known) = self.last_changed.len().checked_sub(new) {
-                let changed = self.last_changed.range(known..);
-                let passing = changed.filter(|number| self.find(**number).is_some_and(&passes));
-                // Each of them adds at most one to those that passed before.
-                *missing = missing.saturating_sub(passing.count());
-                *changes = self.changes;
+        if let Some((change_count, missing)) = &mut progress.last_check {
+            let new = usize::try_from(self.change_count - *change_count).unwrap_or(usize::MAX);
+            if let Some(known) = self.recent_changes.len().checked_sub(new) {
+                let changed = self.recent_changes.range(known..);
+                let matching = changed.filter(|number| self.get(**number).is_some_and(&matches));
+                // Each changed request adds at most one match.
+                *missing = missing.saturating_sub(matching.count());
+                *change_count = self.change_count;
                 if *missing > 0 {
                     return false;
                 }
             }
         }
-        let found = self.passing(passes).take(count).count();
-        seen.last = Some((self.changes, count - found));
+        let found = self.matching(matches).take(count).count();
+        progress.last_check = Some((self.change_count, count - found));
         found == count
     }
 
-    fn find(&self, number: u64) -> Option<&RecordedRequest> {
-        let at = self
+    fn get(&self, number: u64) -> Option<&RecordedRequest> {
+        let index = self
             .requests
-            .binary_search_by_key(&number, |(kept, _)| kept.number);
-        let (request, _) = self.requests.get(at.ok()?)?;
+            .binary_search_by_key(&number, |(request, _)| request.number);
+        let (request, _) = self.requests.get(index.ok()?)?;
         Some(request)
     }
 }

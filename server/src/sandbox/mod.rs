@@ -1,19 +1,18 @@
-//! What exists for developers, outside of /v1: faults on demand, other readings, what the server saw, and the interface
-//! under /__sandbox/.
+//! Developer tools: faults on demand, variants, the journal, namespaces, and the control interface under /__sandbox/.
 
 pub(crate) mod access;
 pub(crate) mod admin;
 mod docs;
 pub(crate) mod fault;
-pub(crate) mod faults;
-pub(crate) mod held;
+pub(crate) mod held_requests;
 pub(crate) mod journal;
+pub(crate) mod namespace;
+pub(crate) mod pending_faults;
 pub(crate) mod rate_limit;
-pub(crate) mod reading;
-pub(crate) mod rewrite;
-pub(crate) mod world;
+pub(crate) mod variant;
+pub(crate) mod variant_rewrite;
 
-pub use fault::{Cut, Fault, How, InvalidFault};
-pub use faults::PendingFault;
-pub use journal::{NotSeen, RecordedRequest};
-pub use reading::{Reading, UnknownReading};
+pub use fault::{AfterCut, Cut, Fault, InvalidFault};
+pub use journal::{RecordedRequest, WaitTimeout};
+pub use pending_faults::PendingFault;
+pub use variant::{UnknownVariant, Variant};

@@ -1,4 +1,4 @@
-//! How many requests a world accepts: `--rate-limit`.
+//! The rate limit of each namespace (`--rate-limit`): a token bucket.
 
 use std::{num::NonZeroU16, time::Duration};
 
@@ -6,26 +6,26 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::contract::problem::{ProblemType, Refusal};
+use crate::contract::problem::{ProblemType, Rejection};
 
-/// In how much time the requests of a limit are let in: at once after a pause, and from then on evenly.
+/// The window of the limit: a namespace may send the quota in a burst after a pause, then evenly.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A token bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     limit: NonZeroU16,
-    /// When it will be full, or was.
-    full: Mutex<Instant>,
+    /// The time at which the bucket is full.
+    full_at: Mutex<Instant>,
 }
 
-/// What a limit leaves after a request.
+/// The state of the limit after a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     limit: NonZeroU16,
     remaining: u128,
     full_in: Duration,
-    /// How long until the next request is let in, if this one was not.
+    /// `None` if the request is accepted; otherwise the time until the next request is accepted.
     wait: Option<Duration>,
 }
 
@@ -33,28 +33,28 @@ impl Bucket {
     pub(super) fn new(limit: NonZeroU16) -> Self {
         Self {
             limit,
-            full: Mutex::new(Instant::now()),
+            full_at: Mutex::new(Instant::now()),
         }
     }
 
-    pub(super) fn fill(&self) {
-        *self.full.lock() = Instant::now();
+    pub(super) fn refill(&self) {
+        *self.full_at.lock() = Instant::now();
     }
 
-    /// Lets a request in, or not.
-    pub(crate) fn take(&self) -> Quota {
+    /// Takes a token for a request, if the bucket has one.
+    pub(crate) fn take_token(&self) -> Quota {
         let (limit, now) = (self.limit, Instant::now());
-        let each = WINDOW / u32::from(limit.get());
-        let all = each * u32::from(limit.get());
-        let mut full = self.full.lock();
-        let missing = full.saturating_duration_since(now);
-        let wait = (missing + each).saturating_sub(all);
+        let per_token = WINDOW / u32::from(limit.get());
+        let capacity = per_token * u32::from(limit.get());
+        let mut full_at = self.full_at.lock();
+        let missing = full_at.saturating_duration_since(now);
+        let wait = (missing + per_token).saturating_sub(capacity);
         let wait = Some(wait).filter(|wait| !wait.is_zero());
-        let full_in = wait.map_or(missing + each, |_| missing);
-        *full = now + full_in;
+        let full_in = wait.map_or(missing + per_token, |_| missing);
+        *full_at = now + full_in;
         Quota {
             limit,
-            remaining: (all - full_in).as_nanos() / each.as_nanos(),
+            remaining: (capacity - full_in).as_nanos() / per_token.as_nanos(),
             full_in,
             wait,
         }
@@ -62,22 +62,29 @@ impl Bucket {
 }
 
 impl Quota {
-    /// Refuses a request that was not let in.
-    pub(crate) fn admit(&self) -> Result<(), Refusal> {
+    /// Checks that the request is within the limit.
+    ///
+    /// # Errors
+    /// If the bucket had no token for the request.
+    pub(crate) fn check(&self) -> Result<(), Rejection> {
         let Some(wait) = self.wait else { return Ok(()) };
         let limit = self.limit;
         let detail = format!("This server accepts {limit}/s. Wait as long as Retry-After says.");
-        let refusal = Refusal::new(ProblemType::RATE_LIMIT, detail);
-        Err(refusal.header(header::RETRY_AFTER, up(wait).to_string()))
+        let rejection = Rejection::new(ProblemType::RATE_LIMIT, detail);
+        Err(rejection.header(header::RETRY_AFTER, ceil_seconds(wait).to_string()))
     }
 
-    /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-11: the quota and its window, and what is left until it is
-    /// whole again.
-    pub(crate) fn add_to(&self, headers: &mut HeaderMap) {
+    /// Adds the headers of draft-ietf-httpapi-ratelimit-headers-11: the quota and its window, the remaining requests, and the
+    /// time until the quota is full.
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         let policy = format!("\"key\";q={};w={}", self.limit, WINDOW.as_secs());
-        let left = format!("\"key\";r={};t={}", self.remaining, up(self.full_in));
-        for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
-            // Digits and letters always make a valid header value.
+        let state = format!(
+            "\"key\";r={};t={}",
+            self.remaining,
+            ceil_seconds(self.full_in)
+        );
+        for (name, value) in [("ratelimit-policy", policy), ("ratelimit", state)] {
+            // Letters, digits and punctuation are always a valid header value.
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -85,7 +92,7 @@ impl Quota {
     }
 }
 
-/// Whole seconds, rounded up.
-fn up(time: Duration) -> u64 {
+/// Rounds up to whole seconds.
+fn ceil_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }

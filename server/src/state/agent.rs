@@ -1,10 +1,10 @@
-//! A created agent: what was sent, and what the server makes of it.
+//! Created agents: the stored request, and the response that the server derives from it.
 
 use std::ops::Deref;
 
 use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, UnknownFields};
 
-/// An agent that was created. It can be used as the [`Agent`] that the response showed.
+/// A created agent. It dereferences to the [`Agent`] in the response.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,15 +23,15 @@ use dealkit::{Agent, AgentProfileResponse, CreateAgent, Json, RoleAssignment, Un
 ///
 /// let created = &sandbox.agents()[0];
 /// assert_eq!(created.first_name, "Ada");
-/// assert_eq!(created.sent.phone(), Some("+15555550100")); // no response shows it
+/// assert_eq!(created.sent.phone(), Some("+15555550100")); // responses omit the phone number
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CreatedAgent {
-    /// The agent, as the response showed it.
+    /// The agent in the response.
     pub agent: Agent,
-    /// The request as it was sent, including what no response shows, such as phone and image URL.
+    /// The request, including fields that responses omit, such as phone and image URL.
     pub sent: CreateAgent,
 }
 
@@ -50,12 +50,12 @@ impl PartialEq<Agent> for CreatedAgent {
 }
 
 impl CreatedAgent {
-    pub(crate) fn read(number: u64, body: &[u8]) -> Option<Self> {
-        // A stored agent passed every rule when it was created.
+    /// Parses a stored request.
+    pub(crate) fn from_stored(number: u64, body: &[u8]) -> Option<Self> {
         let body = std::str::from_utf8(body).ok()?;
         let sent = CreateAgent::from_json(body, UnknownFields::Ignore).ok()?;
         Some(Self {
-            agent: created(&sent, number),
+            agent: build_agent(&sent, number),
             sent,
         })
     }
@@ -65,8 +65,8 @@ fn agent_id(number: u64) -> String {
     format!("a_{number}")
 }
 
-/// The `number`th agent, which the request `sent` creates.
-pub(crate) fn created(sent: &CreateAgent, number: u64) -> Agent {
+/// Builds the response to the `number`th create request.
+pub(crate) fn build_agent(sent: &CreateAgent, number: u64) -> Agent {
     let profile = sent.profile();
     let onboarded = profile.get("onboardingComplete");
     let metadata = profile.get("clientMetadata").cloned();

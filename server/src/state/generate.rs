@@ -1,7 +1,7 @@
-//! Generated deals: as many as wanted, always the same for the same seed.
+//! Generator of deals: the same seed gives the same deals.
 //!
-//! Each is the first sample with other identifiers, people, days and amounts, so that it has every field of the
-//! specification. It begins with a random state of its own, so that `g_17` is the same however many are generated.
+//! A generated deal is the first sample with other identifiers, people, days and amounts, so it has every field of the
+//! specification. The random generator restarts for each deal, so `g_17` does not depend on the number of generated deals.
 
 use std::sync::LazyLock;
 
@@ -12,24 +12,24 @@ use dealkit::{
 
 use crate::state::split_mix::SplitMix64;
 
-/// The deals of a server that was given none, as a JSON array.
+/// The default deals, as a JSON array.
 pub(super) const SAMPLES: &str = include_str!("samples.json");
 
 const STATUSES: &[&str] = &["CLOSED", "OPEN", "PENDING", "CANCELLED"];
 const PHASES: &[&str] = &["APPLICATION", "LISTING", "CLOSING"];
 const FIRST_NAMES: &[&str] = &["Ada", "Grace", "Edsger", "Barbara", "Alan", "Radia"];
 const LAST_NAMES: &[&str] = &["Archer", "Bennett", "Castillo", "Dubois", "Hughes", "Ito"];
-/// What the identifiers begin with that a deal shares with no other one.
-const OWN_IDS: [&str; 8] = [
+/// Prefixes of the identifiers that must differ between deals.
+const UNIQUE_ID_PREFIXES: [&str; 8] = [
     "\"lc_", "\"ag_", "\"app_", "\"of_", "\"q_", "\"c_", "\"cf_", "\"crm-",
 ];
 
-/// The id of the generated deal number `index`, from 0.
+/// Returns the id of the generated deal at this index, from 0.
 pub fn id(index: usize) -> String {
     format!("g_{index}")
 }
 
-/// The generated deal number `index` of `seed`, as JSON with every field of the specification.
+/// Generates the deal at this index, as JSON with every field of the specification.
 ///
 /// ```
 /// use dealkit_server::generate;
@@ -43,10 +43,10 @@ pub fn deal(index: usize, seed: u64) -> String {
         samples.into_iter().next()
     });
     let Some(mut deal) = SAMPLE.clone() else {
-        // The samples are read by every test.
+        // Unreachable: tests parse the samples.
         return String::new();
     };
-    let mut random = SplitMix64::of(seed, index as u64);
+    let mut random = SplitMix64::for_index(seed, index as u64);
     let days = random.between(0, 1_000);
     let earlier = TimeDelta::milliseconds(random.between(0, 86_400_000 * days.max(1)) as i64);
     let price = random.between(120, 2_400) as i64 * 1_000;
@@ -69,21 +69,21 @@ pub fn deal(index: usize, seed: u64) -> String {
     }
     if let Some(application) = &mut deal.application {
         application.deal_id = Some(deal.id.clone());
-        application.requested_amount = Some(amount(&mut random, 100_000, 3_000_000));
+        application.requested_amount = Some(random_amount(&mut random, 100_000, 3_000_000));
         application.offers.truncate(random.between(1, 2) as usize);
         for offer in &mut application.offers {
-            offer.percent_of_commission = Some(amount(&mut random, 500, 8_099));
+            offer.percent_of_commission = Some(random_amount(&mut random, 500, 8_099));
         }
     }
     deal.quotes.truncate(random.between(1, 2) as usize);
-    // Texts, numbers and days, which always serialize.
+    // Serialization cannot fail: a deal contains only strings, numbers and dates.
     let text = serde_json::to_string(&deal).unwrap_or_default();
-    OWN_IDS.iter().fold(text, |text, prefix| {
+    UNIQUE_ID_PREFIXES.iter().fold(text, |text, prefix| {
         text.replace(prefix, &format!("{prefix}{index}_"))
     })
 }
 
-/// A number with two digits after the point, from so many hundredths to so many.
-fn amount(random: &mut SplitMix64, least: u64, most: u64) -> Decimal {
+/// Returns a random amount with two decimal places; the bounds are in hundredths.
+fn random_amount(random: &mut SplitMix64, least: u64, most: u64) -> Decimal {
     Decimal::new(random.between(least, most) as i64, 2)
 }

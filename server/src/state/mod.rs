@@ -1,8 +1,8 @@
-//! What a server holds: agents, deals, and where its deals come from.
+//! State of a server: created agents, stored deals, and the sources of the initial deals.
 
 pub(crate) mod agent;
 pub mod generate;
-pub(crate) mod room;
+pub(crate) mod memory_budget;
 pub(crate) mod seed;
 pub(crate) mod split_mix;
 pub(crate) mod store;

@@ -1,4 +1,4 @@
-//! The deals that a server starts with: from a file, from the embedding program, or generated.
+//! Sources of a server's initial deals: files, the embedding program, the generator.
 
 use std::{
     collections::BTreeMap,
@@ -18,14 +18,14 @@ use crate::{
     },
 };
 
-/// The most deals that can be generated: the ids of this many take about a hundred megabytes.
+/// Maximum number of generated deals, whose ids use about 100 MB.
 const MAX_GENERATED: usize = 1_000_000;
 
-/// The number of generated deals that are kept as text: about five megabytes. The text of any other is made for each request.
-const KEPT_AS_TEXT: usize = 1_000;
+/// Number of generated deals stored as JSON, about 5 MB. The others are generated again for each request.
+const STORED_AS_JSON: usize = 1_000;
 
-/// A deal to seed, as JSON text or as a value that is written as such. Text is served byte for byte as it is; it is read, and
-/// refused if it is no deal, when the server starts.
+/// An initial deal: JSON text, or a value that is serialized to JSON. JSON text is served unchanged, byte for byte. An
+/// invalid deal is an error when the server starts.
 ///
 /// ```
 /// use dealkit_server::SeedDeal;
@@ -68,15 +68,13 @@ impl From<serde_json::Value> for SeedDeal {
 
 impl From<Deal> for SeedDeal {
     fn from(deal: Deal) -> Self {
-        // A deal is strings, numbers and maps with string keys, which always serialize to JSON.
+        // Serialization cannot fail: a deal contains only strings, numbers and maps with string keys.
         Self(serde_json::to_vec(&deal).unwrap_or_default().into())
     }
 }
 
 impl SeedDeal {
-    /// The three deals `d_1`, `d_2` and `d_3` of a server that was given no deals.
-    ///
-    /// For a server that is to serve them alongside others.
+    /// Returns the three default deals `d_1`, `d_2` and `d_3`, to serve them in addition to your own.
     pub fn samples() -> Vec<Self> {
         let samples: Vec<&RawValue> = serde_json::from_str(generate::SAMPLES).unwrap_or_default();
         samples
@@ -85,11 +83,11 @@ impl SeedDeal {
             .collect()
     }
 
-    /// Checks the text; `place` says where it came from in an error.
-    pub(crate) fn check(self, place: &str) -> Result<StoredDeal, SeedError> {
-        json::check(&self.0).map_err(|error| not_json(place, &error))?;
+    /// Validates the JSON text; `location` names the deal's source in error messages.
+    pub(crate) fn check(self, location: &str) -> Result<StoredDeal, SeedError> {
+        json::check(&self.0).map_err(|error| json_error(location, &error))?;
         let deal = Deal::from_json(&self.0).map_err(|error| SeedError::Deal {
-            place: place.to_owned(),
+            location: location.to_owned(),
             pointer: error.pointer().to_owned(),
             reason: error.detail().to_string(),
         })?;
@@ -97,8 +95,8 @@ impl SeedDeal {
     }
 }
 
-/// Why deals were refused as a seed. It names the file, the `line` or `index` in it, and the JSON pointer
-/// into the deal, and repeats no value.
+/// An error in the initial deals. The message names the file, the `line` or `index` in it, and the JSON pointer into the
+/// deal, and contains no value of the deal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeedError {
@@ -107,53 +105,53 @@ pub enum SeedError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
-    /// One of the deals is not a deal or has the id of another one, or they are not in one of the forms of a file.
-    #[error("{place}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
+    /// A deal is invalid, or has the same id as another one, or the file is neither a JSON array nor one deal per line.
+    #[error("{location}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
     Deal {
-        /// Where it came from: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
-        place: String,
-        /// The JSON pointer of the value that is wrong; empty for the deal as a whole.
+        /// The deal's source: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
+        location: String,
+        /// The JSON pointer of the invalid value; empty for the whole deal.
         pointer: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The store of a running server has no room for another deal. See
+    /// The store of a running server is full. See
     /// [`SandboxBuilder::max_store_bytes`](crate::SandboxBuilder::max_store_bytes).
     #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
 }
 
-fn wrong(place: &str, reason: impl Into<String>) -> SeedError {
+fn deal_error(location: &str, reason: impl Into<String>) -> SeedError {
     SeedError::Deal {
-        place: place.to_owned(),
+        location: location.to_owned(),
         pointer: String::new(),
         reason: reason.into(),
     }
 }
 
-fn not_json(place: &str, error: &json::JsonError) -> SeedError {
-    wrong(place, format!("is not strict JSON: {error}"))
+fn json_error(location: &str, error: &json::JsonError) -> SeedError {
+    deal_error(location, format!("is not strict JSON: {error}"))
 }
 
-/// Checked deals, by their distinct ids.
+/// Validated deals, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Seeds(pub(crate) BTreeMap<Box<str>, SeededDeal>);
 
 impl Seeds {
-    /// Deals of an array; what their places in errors begin with.
+    /// Adds the deals of an array. Error messages begin with `source`, then the index.
     pub(crate) fn add_all<D: Into<SeedDeal>>(
         &mut self,
-        place: &str,
+        source: &str,
         deals: impl IntoIterator<Item = D>,
     ) -> Result<(), SeedError> {
         let mut deals = deals.into_iter().enumerate();
-        deals.try_for_each(|(index, deal)| self.add(deal.into(), format!("{place}index {index}")))
+        deals.try_for_each(|(index, deal)| self.add(deal.into(), format!("{source}index {index}")))
     }
 
-    /// The deals of a file: a JSON array, or one deal per line.
+    /// Adds the deals of a file: a JSON array, or one deal per line.
     pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
         let bytes = fs::read(path).map_err(|error| SeedError::Read {
             path: path.to_owned(),
@@ -162,7 +160,7 @@ impl Seeds {
         let bytes = remove_mark(&bytes);
         let path = path.display().to_string();
         match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
-            (None, _) => Err(wrong(
+            (None, _) => Err(deal_error(
                 &path,
                 "is empty; for a server without deals write []",
             )),
@@ -170,8 +168,8 @@ impl Seeds {
                 let deals: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
                 self.add_all(&format!("{path}: "), deals.iter().map(|deal| deal.get()))
             }
-            (Some(b'['), Err(error)) => Err(not_json(&path, &error)),
-            // A single deal may have several lines.
+            (Some(b'['), Err(error)) => Err(json_error(&path, &error)),
+            // A file with one deal, possibly on several lines.
             (_, Ok(text)) => self.add(text.into(), format!("{path}: line 1")),
             (_, Err(_)) => {
                 let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
@@ -186,35 +184,35 @@ impl Seeds {
     pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
         if count > MAX_GENERATED {
             let reason = format!("expected at most {MAX_GENERATED} deals");
-            return Err(wrong("generate", reason));
+            return Err(deal_error("generate", reason));
         }
         for index in 0..count {
-            // Not checked again: the generator's tests make sure that every generated deal is valid.
-            let deal = match index < KEPT_AS_TEXT {
+            // Unchecked: the generator's tests ensure that every generated deal is valid.
+            let deal = match index < STORED_AS_JSON {
                 true => SeededDeal::Text(generate::deal(index, seed).into()),
                 false => SeededDeal::Generated { index, seed },
             };
-            let place = || format!("generated deal {index}");
-            self.keep(generate::id(index).into(), deal, place)?;
+            let location = || format!("generated deal {index}");
+            self.insert(generate::id(index).into(), deal, location)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, deal: SeedDeal, place: String) -> Result<(), SeedError> {
-        let (id, text) = deal.check(&place)?;
-        self.keep(id, SeededDeal::Text(text), || place)
+    fn add(&mut self, deal: SeedDeal, location: String) -> Result<(), SeedError> {
+        let (id, text) = deal.check(&location)?;
+        self.insert(id, SeededDeal::Text(text), || location)
     }
 
-    fn keep(
+    fn insert(
         &mut self,
         id: Box<str>,
         deal: SeededDeal,
-        place: impl FnOnce() -> String,
+        location: impl FnOnce() -> String,
     ) -> Result<(), SeedError> {
         match self.0.insert(id, deal) {
             None => Ok(()),
             Some(_) => Err(SeedError::Deal {
-                place: place(),
+                location: location(),
                 pointer: "/id".to_owned(),
                 reason: "another deal already has this id".to_owned(),
             }),

@@ -1,10 +1,8 @@
-//! Numbers that look random and are the same for the same seed, today and with any later version.
+//! SplitMix64, a pseudorandom number generator whose output never changes for a seed.
 //!
-//! The generator is SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! 2014), written out here in ten lines: the random crates reserve the right to change what a seed gives
-//! from one version to the next, and a test that names a value of `g_17` must not break with an update.
+//! Published by Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. The random crates may change
+//! the output of a seed between versions; users' tests rely on values of generated deals such as `g_17`.
 
-/// SplitMix64, as its authors published it.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64 {
     state: u64,
@@ -13,11 +11,12 @@ pub(crate) struct SplitMix64 {
 impl SplitMix64 {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-    /// The generator for the `index`th of many things, each with a state of its own.
-    pub(crate) fn of(seed: u64, index: u64) -> Self {
+    /// Creates an independent generator for each index of the same seed.
+    pub(crate) fn for_index(seed: u64, index: u64) -> Self {
         let mut outer = Self { state: seed };
         let state = outer.next() ^ index.wrapping_mul(Self::GOLDEN);
-        // Mixed once, so that the states of two of them are no fixed step apart: SplitMix64 advances in fixed steps.
+        // SplitMix64 advances its state by a fixed step. Without this mixing, two generators could produce the same sequence,
+        // shifted.
         Self {
             state: Self { state }.next(),
         }
@@ -31,13 +30,13 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a number from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn unit(&mut self) -> f64 {
-        // The 53 bits that a float of this size holds.
+        // An f64 has 53 bits of precision.
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number from `least` to `most`. The tiny bias of the remainder does not matter here.
+    /// Returns a number from `least` to `most`, both inclusive. The bias of the remainder is negligible for test data.
     pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }

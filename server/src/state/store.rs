@@ -1,4 +1,4 @@
-//! What the server keeps: for agents, the JSON that came in; for deals, the JSON that goes out.
+//! The store of agents and deals. Agents are stored as request bodies, deals as response bodies.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
@@ -7,23 +7,23 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::state::{
     generate,
-    room::{Room, Taken},
+    memory_budget::{MemoryBudget, Reservation},
 };
 
-/// A deal, ready to be served: its id and its exact text.
+/// A deal's id and its response body.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
 
-/// An agent: its number, from 1 on, and the JSON that was sent. The response follows from it, and not the other way round.
+/// An agent's number, from 1, and the request body that created it. The response is derived from the request.
 pub(crate) type StoredAgent = (u64, Bytes);
 
-/// The deals that a server started with, by their ids. All of its worlds read the same ones.
+/// The initial deals of a server, by id. All namespaces share them.
 pub(crate) type SeedDeals = Arc<BTreeMap<Box<str>, SeededDeal>>;
 
-/// A deal that a server started with.
+/// An initial deal.
 #[derive(Clone, Debug)]
 pub(crate) enum SeededDeal {
     Text(Bytes),
-    /// A generated deal, whose text is made for each request: a million texts would take five gigabytes.
+    /// A generated deal. Its JSON is generated for each request: a million deals as JSON would use five gigabytes.
     Generated {
         index: usize,
         seed: u64,
@@ -31,7 +31,7 @@ pub(crate) enum SeededDeal {
 }
 
 impl SeededDeal {
-    fn text(&self) -> Bytes {
+    fn to_json(&self) -> Bytes {
         match self {
             Self::Text(text) => text.clone(),
             Self::Generated { index, seed } => generate::deal(*index, *seed).into(),
@@ -39,48 +39,48 @@ impl SeededDeal {
     }
 }
 
-/// Agents and deals. What was added to the seed keeps the room that it takes.
+/// The agents and deals of one namespace. Agents, and deals other than the initial ones, count towards the memory budget.
 #[derive(Debug)]
 pub(crate) struct Store {
     max_agents: u64,
-    room: Room,
+    budget: MemoryBudget,
     seed: SeedDeals,
-    /// The deals that are not as in the seed.
-    changed: RwLock<BTreeMap<Box<str>, (Bytes, Taken)>>,
-    agents: Mutex<Vec<(Bytes, Taken)>>,
+    /// Deals that were added or replaced after the start.
+    changed: RwLock<BTreeMap<Box<str>, (Bytes, Reservation)>>,
+    agents: Mutex<Vec<(Bytes, Reservation)>>,
 }
 
-/// Which limit of the store leaves no room.
+/// The exhausted limit of a full store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Full {
+pub(crate) enum StoreLimit {
     Agents,
     Bytes,
 }
 
 impl Store {
-    pub(crate) fn new(max_agents: u64, room: &Room, seed: &SeedDeals) -> Self {
+    pub(crate) fn new(max_agents: u64, budget: &MemoryBudget, seed: &SeedDeals) -> Self {
         Self {
             max_agents,
-            room: room.clone(),
+            budget: budget.clone(),
             seed: Arc::clone(seed),
             changed: RwLock::default(),
             agents: Mutex::default(),
         }
     }
 
-    pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, Full> {
-        // Copied to its exact size, before anybody has to wait for it.
+    pub(crate) fn add_agent(&self, body: &[u8]) -> Result<u64, StoreLimit> {
+        // Copy to the exact size before taking the lock, so that other requests do not wait for the copy.
         let body = Bytes::copy_from_slice(body);
         let mut agents = self.agents.lock();
         if agents.len() as u64 >= self.max_agents {
-            return Err(Full::Agents);
+            return Err(StoreLimit::Agents);
         }
-        let taken = self.room.take(body.len()).ok_or(Full::Bytes)?;
-        agents.push((body, taken));
+        let reservation = self.budget.reserve(body.len()).ok_or(StoreLimit::Bytes)?;
+        agents.push((body, reservation));
         Ok(agents.len() as u64)
     }
 
-    /// At most `count` of the agents after the one of this number.
+    /// Returns up to `count` agents with numbers above `number`.
     pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
         let agents = self.agents.lock();
         let agents = (1..).zip(&*agents);
@@ -91,7 +91,7 @@ impl Store {
             .collect()
     }
 
-    /// At most `count` of the deals whose ids come after `id`, in byte order.
+    /// Returns up to `count` deals whose ids are greater than `id` in byte order.
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
         let later = (
             id.map_or(Bound::Unbounded, Bound::Excluded),
@@ -99,7 +99,7 @@ impl Store {
         );
         let changed = self.changed.read();
         let seed = self.seed.range::<str, _>(later);
-        // A deal that is not as in the seed takes its place.
+        // A changed deal hides the initial deal with the same id.
         let seed = seed
             .filter(|(id, _)| !changed.contains_key(*id))
             .take(count);
@@ -109,7 +109,7 @@ impl Store {
         let deals = deals.into_iter().take(count);
         deals
             .map(|(id, deal)| {
-                let text = deal.map_or_else(Bytes::clone, SeededDeal::text);
+                let text = deal.map_or_else(Bytes::clone, SeededDeal::to_json);
                 (id.clone(), text)
             })
             .collect()
@@ -119,17 +119,17 @@ impl Store {
         if let Some((text, _)) = self.changed.read().get(id) {
             return Some(text.clone());
         }
-        self.seed.get(id).map(SeededDeal::text)
+        self.seed.get(id).map(SeededDeal::to_json)
     }
 
-    /// Keeps a deal; one with the same id is replaced, whose room is free afterwards.
-    pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), Full> {
-        let taken = self.room.take(text.len()).ok_or(Full::Bytes)?;
-        self.changed.write().insert(id, (text, taken));
+    /// Adds a deal, or replaces the deal with the same id and frees its memory reservation.
+    pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), StoreLimit> {
+        let reservation = self.budget.reserve(text.len()).ok_or(StoreLimit::Bytes)?;
+        self.changed.write().insert(id, (text, reservation));
         Ok(())
     }
 
-    /// Forgets every agent and every deal but the seed. A deal of the seed is there all the time.
+    /// Removes all agents and changed deals. Requests during the reset can read every initial deal.
     pub(crate) fn reset(&self) {
         self.changed.write().clear();
         *self.agents.lock() = Vec::new();

@@ -139,7 +139,7 @@ def test_faults_are_added_played_and_removed(visit: Visit, sandbox: Sandbox) -> 
     faults.get_by_role("button", name="Add", exact=True).click()
     expect(listed).to_contain_text('"times":null')
     # A seed that does not fit in a JavaScript number.
-    sandbox.call("POST", "/__sandbox/faults", '{"garbage": true, "probability": 0.5, "seed": 18446744073709551615}')
+    sandbox.call("POST", "/__sandbox/faults", '{"malformed": true, "probability": 0.5, "seed": 18446744073709551615}')
     expect(faults.get_by_text('"seed":18446744073709551615')).to_be_visible()
 
 
@@ -246,9 +246,9 @@ def test_agents_are_shown_and_all_is_reset(visit: Visit, sandbox: Sandbox) -> No
     assert sandbox.call("GET", "/__sandbox/agents")["agents"] == []
 
 
-def test_a_world_is_that_of_the_address(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
-    visit = open_page(sandbox, query="?world=sandbox-key")
-    with visit.page.expect_request("**/__sandbox/requests?*world=sandbox-key*"):
+def test_a_namespace_is_that_of_the_address(open_page: Callable[..., Visit], sandbox: Sandbox) -> None:
+    visit = open_page(sandbox, query="?namespace=sandbox-key")
+    with visit.page.expect_request("**/__sandbox/requests?*namespace=sandbox-key*"):
         assert visit.send("retrieveDeal").startswith("200 OK")
     visit.complaints.clear()
 

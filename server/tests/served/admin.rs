@@ -1,4 +1,4 @@
-//! The interface under /__sandbox/: what it shows, what it changes, and whom it refuses.
+//! The control interface under /__sandbox/: its operations and its access control.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,11 +6,13 @@ use std::{
     thread,
 };
 
-use crate::support::{self, AGENT, KEY, Received, create, create_agent, deal, get_deal, send};
+use crate::support::{
+    self, AGENT, KEY, Received, create, create_agent, get_deal, retrieve_deal, send,
+};
 use dealkit_server::{Fault, Sandbox, SandboxBuilder};
 use serde_json::{Value, json};
 
-/// A request from somebody on this machine.
+/// Sends a request from this machine.
 fn ask(sandbox: &Sandbox, method: &str, path: &str, headers: &str, body: &str) -> Received {
     let host = match format!("\n{headers}").contains("\nhost:") {
         true => "",
@@ -50,8 +52,8 @@ fn write(sandbox: &Sandbox, method: &str, path: &str, body: &str) -> Received {
     response
 }
 
-/// The response is a refusal for this reason.
-fn assert_says(response: &Received, status: u16, detail: &str) {
+/// Asserts that the response is a rejection with this status and detail.
+fn assert_rejected_with(response: &Received, status: u16, detail: &str) {
     let said = response.json()["detail"].as_str().unwrap().to_owned();
     assert_eq!((response.status, said.as_str()), (status, detail));
 }
@@ -61,7 +63,7 @@ fn start() -> Sandbox {
 }
 
 #[test]
-fn health_and_the_contract_are_there() {
+fn health_and_the_contract_are_public() {
     for admin in [true, false] {
         let sandbox = Sandbox::builder().admin(admin).start().unwrap();
         assert_eq!(get(&sandbox, "health"), json!({"status": "ok"}));
@@ -72,11 +74,11 @@ fn health_and_the_contract_are_there() {
 }
 
 #[test]
-fn the_journal_is_read_filtered_and_cleared() {
+fn the_journal_can_be_read_filtered_and_cleared() {
     let sandbox = start();
     create(&sandbox, AGENT);
-    deal(&sandbox, "d_1");
-    deal(&sandbox, "none?x=y");
+    retrieve_deal(&sandbox, "d_1");
+    retrieve_deal(&sandbox, "none?x=y");
     let all = get(&sandbox, "requests");
     let created = &all["requests"][0];
     for (name, value) in [
@@ -108,13 +110,15 @@ fn the_journal_is_read_filtered_and_cleared() {
     ] {
         let page = get(&sandbox, &format!("requests?{filter}"));
         let found = page["requests"].as_array().unwrap().iter();
-        let found: Vec<u64> = found.map(|seen| seen["number"].as_u64().unwrap()).collect();
+        let found: Vec<u64> = found
+            .map(|request| request["number"].as_u64().unwrap())
+            .collect();
         assert_eq!((found, &page["next"]), (numbers, &next), "{filter}");
     }
     for (query, detail) in [
         (
             "colour=red",
-            "The parameters are world, limit, after, wait, method, path, status, held and count.",
+            "The parameters are namespace, limit, after, wait, method, path, status, held and count.",
         ),
         ("status=ok", "status: expected a number from 100 to 999"),
         ("limit=0", "limit: expected a number from 1 to 1000"),
@@ -123,25 +127,25 @@ fn the_journal_is_read_filtered_and_cleared() {
         ("wait=301", "wait: expected a number from 0 to 300"),
     ] {
         let refused = ask(&sandbox, "GET", &format!("requests?{query}"), "", "");
-        assert_says(&refused, 400, detail);
+        assert_rejected_with(&refused, 400, detail);
     }
-    // The requests made here are not in it.
+    // Requests to the control interface are not in the journal.
     assert_eq!(sandbox.requests().len(), 3);
     assert_eq!(delete(&sandbox, "requests"), 204);
     assert!(sandbox.requests().is_empty());
 }
 
-/// The numbers of the requests in a page, and whether the time was over.
-fn seen(page: &Value) -> (Vec<u64>, bool) {
+/// Returns the numbers of the requests on a page, and its `timed_out`.
+fn numbers_and_timeout(page: &Value) -> (Vec<u64>, bool) {
     let numbers = page["requests"].as_array().unwrap().iter();
     let numbers = numbers.map(|request| request["number"].as_u64().unwrap());
     (numbers.collect(), page["timed_out"].as_bool().unwrap())
 }
 
 #[test]
-fn requests_are_waited_for() {
+fn a_call_can_wait_for_requests() {
     let sandbox = start();
-    deal(&sandbox, "d_1");
+    retrieve_deal(&sandbox, "d_1");
     for (query, expected) in [
         ("wait=0", (vec![1], false)),
         ("wait=60&path=/v1/deals/{id}&status=200", (vec![1], false)),
@@ -151,17 +155,17 @@ fn requests_are_waited_for() {
         ("wait=0.01&status=404", (vec![], true)),
     ] {
         assert_eq!(
-            seen(&get(&sandbox, &format!("requests?{query}"))),
+            numbers_and_timeout(&get(&sandbox, &format!("requests?{query}"))),
             expected,
             "{query}"
         );
     }
-    // More of them than the server has threads, on which it responds to others in the meantime.
+    // More waiting requests than the server has threads. It still responds to other requests.
     thread::scope(|scope| {
-        let wait = || seen(&get(&sandbox, "requests?wait=60&method=post&count=2"));
+        let wait = || numbers_and_timeout(&get(&sandbox, "requests?wait=60&method=post&count=2"));
         let waiting: Vec<_> = (0..20).map(|_| scope.spawn(wait)).collect();
         sandbox
-            .fail_next(Fault::act_then_reset().method("POST"))
+            .fail_next(Fault::process_then_reset().method("POST"))
             .unwrap();
         let mut stream = support::connect(&sandbox);
         stream.write_all(create_agent(AGENT).as_bytes()).unwrap();
@@ -174,10 +178,10 @@ fn requests_are_waited_for() {
 }
 
 #[test]
-fn a_server_that_stops_waits_for_no_requests() {
+fn a_stopping_server_ends_waiting_calls() {
     let sandbox = start();
     let mut stream = support::connect(&sandbox);
-    // Together, so that the second has arrived when the first is answered.
+    // Sent together, so that the second request has arrived when the first gets its response.
     let waiting = "GET /__sandbox/requests?after=1&wait=300 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let requests = get_deal("d_1") + waiting;
     stream.write_all(requests.as_bytes()).unwrap();
@@ -190,9 +194,9 @@ fn a_server_that_stops_waits_for_no_requests() {
     );
 }
 
-/// Everything but secrets is kept as it was sent.
+/// The journal contains the request unchanged, except for secrets.
 #[test]
-fn the_journal_keeps_no_secrets() {
+fn the_journal_contains_no_secrets() {
     const SECRETS: [&str; 4] = [
         "x-service-key",
         "authorization",
@@ -201,7 +205,7 @@ fn the_journal_keeps_no_secrets() {
     ];
     let builder = Sandbox::builder().service_key("hunter2");
     let sandbox = builder.start().unwrap();
-    // The method is refused, and the body read all the same.
+    // The server rejects the method, but reads the body.
     sandbox.fail_next(Fault::status(503)).unwrap();
     let secrets = SECRETS.map(|name| format!("{name}: hunter2\r\n")).concat();
     let request = format!(
@@ -222,10 +226,10 @@ fn the_journal_keeps_no_secrets() {
     );
     assert_eq!(shown["headers"]["x-tenant"], json!(["7", "'$b'"]));
     assert_eq!(shown["body"], json!(r#"{"a": "it's"}"#));
-    let [seen] = sandbox.requests().try_into().unwrap();
-    let is_redacted = |name: &&str| seen.headers[*name] == "<redacted>";
+    let [request] = sandbox.requests().try_into().unwrap();
+    let is_redacted = |name: &&str| request.headers[*name] == "<redacted>";
     assert!(SECRETS.iter().all(is_redacted));
-    let debug = format!("{seen:?}");
+    let debug = format!("{request:?}");
     assert!(
         !debug.contains("tenant") && !debug.contains("hunter2"),
         "{debug}"
@@ -233,7 +237,7 @@ fn the_journal_keeps_no_secrets() {
 }
 
 #[test]
-fn the_latest_requests_are_kept_within_bounds() {
+fn the_journal_is_bounded() {
     const MIB: usize = 1 << 20;
     let sandbox = Sandbox::builder().max_body_bytes(2 * MIB).start().unwrap();
     let mut stream = support::connect(&sandbox);
@@ -256,12 +260,12 @@ fn the_latest_requests_are_kept_within_bounds() {
 }
 
 #[test]
-fn faults_are_added_listed_and_removed() {
+fn faults_can_be_added_listed_and_removed() {
     let sandbox = start();
     let fault = r#"{"status": 503, "retry_after": 1, "times": null, "path": "/v1/deals/{id}"}"#;
     let added = write(&sandbox, "POST", "faults", fault);
     assert_eq!((added.status, &added.body[..]), (201, &br#"{"id":1}"#[..]));
-    // Digit for digit, whatever the numbers.
+    // Numbers keep all digits.
     let body = r#""body":{"a":1.10e400}"#;
     write(
         &sandbox,
@@ -269,11 +273,11 @@ fn faults_are_added_listed_and_removed() {
         "faults",
         &format!("{{\"status\": 500, {body}}}"),
     );
-    assert_eq!(deal(&sandbox, "d_1").status, 503);
+    assert_eq!(retrieve_deal(&sandbox, "d_1").status, 503);
     let faults = get(&sandbox, "faults?limit=1");
     assert_eq!(
         faults["faults"][0],
-        json!({"id": 1, "status": 503, "retry_after": 1, "times": null, "path": "/v1/deals/{id}", "matched": 1, "played": 1})
+        json!({"id": 1, "status": 503, "retry_after": 1, "times": null, "path": "/v1/deals/{id}", "matched": 1, "applied": 1})
     );
     let listed = ask(&sandbox, "GET", "faults", "", "").body;
     assert!(String::from_utf8_lossy(&listed).contains(body));
@@ -294,12 +298,12 @@ fn faults_are_added_listed_and_removed() {
             "invalid type: integer `5`, expected an object at line 1 column 1",
         ),
     ] {
-        assert_says(&write(&sandbox, "POST", "faults", body), 400, detail);
+        assert_rejected_with(&write(&sandbox, "POST", "faults", body), 400, detail);
     }
 }
 
 #[test]
-fn agents_show_what_was_sent() {
+fn agents_include_their_requests() {
     let sandbox = start();
     let more = r#"{"phone":"+15555550100","image_url":"https://e.com/a.png","odd":1.10, "#;
     let sent = AGENT.replacen('{', more, 1);
@@ -325,7 +329,7 @@ fn agents_show_what_was_sent() {
 }
 
 #[test]
-fn deals_are_listed_and_put() {
+fn deals_can_be_listed_and_replaced() {
     let deals = [
         r#"{"id": "b", "x": 1.10}"#,
         r#"{"id":"a"}"#,
@@ -334,7 +338,7 @@ fn deals_are_listed_and_put() {
     let sandbox = Sandbox::builder().deals(deals).start().unwrap();
     let text = r#"{"id": "new/1", "application": {"requested_amount": 10.10}}"#;
     assert_eq!(write(&sandbox, "PUT", "deals/new%2F1", text).status, 204);
-    assert_eq!(deal(&sandbox, "new%2F1").body, text);
+    assert_eq!(retrieve_deal(&sandbox, "new%2F1").body, text);
     for (path, body) in [
         (
             "deals?limit=2",
@@ -363,11 +367,11 @@ fn deals_are_listed_and_put() {
             "the deal: is not strict JSON: the text ends early at line 1 column 2",
         ),
     ] {
-        assert_says(&write(&sandbox, "PUT", "deals/new%2F1", body), 400, detail);
+        assert_rejected_with(&write(&sandbox, "PUT", "deals/new%2F1", body), 400, detail);
     }
 }
 
-/// `curl -X POST` sends no Content-Type.
+/// `curl -X POST` without a body sends no Content-Type.
 #[test]
 fn a_reset_needs_no_body() {
     let sandbox = start();
@@ -379,7 +383,7 @@ fn a_reset_needs_no_body() {
         assert_eq!(response.status, 204);
         assert!(sandbox.agents().is_empty());
     }
-    // But never with a body that could be anything.
+    // A body needs a Content-Type.
     create(&sandbox, AGENT);
     let form = "content-type: application/x-www-form-urlencoded\r\n";
     assert_eq!(ask(&sandbox, "POST", "reset", form, "").status, 415);
@@ -388,9 +392,9 @@ fn a_reset_needs_no_body() {
     assert!(!sandbox.agents().is_empty());
 }
 
-// ---- who may -----------------------------------------------------------------------------------------------
+// ---- access control -----------------------------------------------------------------------------------------------
 
-/// Every path with its input, except for those that are open.
+/// All guarded operations, with valid bodies.
 const GUARDED: [(&str, &str); 12] = [
     ("GET", "requests"),
     ("DELETE", "requests"),
@@ -406,8 +410,8 @@ const GUARDED: [(&str, &str); 12] = [
     ("POST", "reset"),
 ];
 
-/// With these headers, every guarded operation is refused with this status, and says no secret.
-fn assert_refused(sandbox: &Sandbox, headers: &str, status: u16) {
+/// Asserts that all guarded operations reject these headers with this status, and reveal no secret.
+fn assert_all_rejected(sandbox: &Sandbox, headers: &str, status: u16) {
     for (method, path) in GUARDED {
         let headers = format!("{JSON}{headers}");
         let response = ask(sandbox, method, path, &headers, r#"{"status": 503}"#);
@@ -426,11 +430,11 @@ fn assert_refused(sandbox: &Sandbox, headers: &str, status: u16) {
 }
 
 #[test]
-fn pages_of_others_are_refused() {
+fn pages_of_other_origins_are_rejected() {
     let sandbox = start();
     create(&sandbox, AGENT);
     for headers in [
-        // A name that somebody made resolve to this machine.
+        // DNS rebinding: a foreign host name that resolves to this machine.
         "host: evil.example\r\n",
         "host: localhost.evil.example\r\n",
         "host: 192.0.2.1\r\n",
@@ -439,7 +443,7 @@ fn pages_of_others_are_refused() {
         "host: [::1].evil.example:8080\r\n",
         "host: [2001:db8::1]\r\n",
         "host: [localhost]:8080\r\n",
-        // A page of another origin, of another port of this machine, and of none.
+        // A page of another origin, of another port of this machine, and of an opaque origin.
         "origin: https://evil.example\r\n",
         "origin: http://localhost:3000\r\n",
         "origin: null\r\n",
@@ -447,15 +451,15 @@ fn pages_of_others_are_refused() {
         "sec-fetch-site: cross-site\r\n",
         "sec-fetch-site: same-site\r\n",
     ] {
-        assert_refused(&sandbox, headers, 403);
+        assert_all_rejected(&sandbox, headers, 403);
     }
-    // There is no CORS: a preflight reveals nothing useful.
+    // CORS is not supported: a preflight gets no Access-Control headers.
     let preflight = "origin: https://evil.example\r\naccess-control-request-method: DELETE\r\n";
     let response = ask(&sandbox, "OPTIONS", "requests", preflight, "");
     assert_eq!(response.status, 403);
-    // None of that has done anything.
+    // The rejected requests have changed nothing.
     assert!(!sandbox.agents().is_empty() && !sandbox.requests().is_empty());
-    assert_eq!(deal(&sandbox, "d_1").status, 200);
+    assert_eq!(retrieve_deal(&sandbox, "d_1").status, 200);
     for headers in [
         "",
         "host: 127.0.0.1:9\r\n",
@@ -470,9 +474,9 @@ fn pages_of_others_are_refused() {
     }
 }
 
-/// A form on another page can never send JSON.
+/// Writes require JSON, which a form on another origin's page cannot send.
 #[test]
-fn a_write_is_json() {
+fn writes_require_json() {
     let sandbox = start();
     for media_type in [
         "",
@@ -492,7 +496,7 @@ fn a_write_is_json() {
             assert_eq!(response.status, 415, "{method} {path} {headers}");
         }
     }
-    assert_eq!(deal(&sandbox, "d_1").status, 200);
+    assert_eq!(retrieve_deal(&sandbox, "d_1").status, 200);
 }
 
 fn with_key(builder: SandboxBuilder) -> Sandbox {
@@ -500,11 +504,11 @@ fn with_key(builder: SandboxBuilder) -> Sandbox {
 }
 
 #[test]
-fn a_token_is_asked_for() {
+fn a_token_is_required() {
     let everywhere = || Sandbox::builder().listen(SocketAddr::from(([0, 0, 0, 0], 0)));
     let own = with_key(Sandbox::builder().admin_token("hunter2"));
     let reachable = with_key(everywhere().admin_token("hunter2"));
-    // Not everybody on this machine should see what was sent to a server with a key of its own.
+    // With a service key of its own, the server protects its journal from other users of this machine.
     let chosen = with_key(Sandbox::builder());
     for (sandbox, token, wrong) in [
         (&own, "hunter2", "x-sandbox-token: own-key\r\n"),
@@ -518,17 +522,17 @@ fn a_token_is_asked_for() {
         (&reachable, "hunter2", "x-sandbox-token: own-key\r\n"),
         (&chosen, "own-key", "x-sandbox-token: sandbox-key\r\n"),
     ] {
-        assert_refused(sandbox, wrong, 401);
-        assert_refused(sandbox, "", 401);
-        // With the token, the host may have any name: a page does not know the token.
+        assert_all_rejected(sandbox, wrong, 401);
+        assert_all_rejected(sandbox, "", 401);
+        // With the token, any host is allowed, because foreign pages do not know the token.
         let headers = format!("x-sandbox-token: {token}\r\nhost: sandbox.example\r\n");
         assert_eq!(ask(sandbox, "GET", "requests", &headers, "").status, 200);
         let cross = format!("{headers}origin: https://evil.example\r\n");
         assert_eq!(ask(sandbox, "GET", "requests", &cross, "").status, 403);
     }
-    // Where others can reach it, nobody is let in without a token.
+    // If other machines can reach the server, the interface is closed without a token.
     let closed = with_key(everywhere());
-    assert_refused(&closed, "x-sandbox-token: own-key\r\n", 403);
+    assert_all_rejected(&closed, "x-sandbox-token: own-key\r\n", 403);
     let refused = ask(&closed, "GET", "requests", "", "").json();
     assert!(
         refused["detail"]
@@ -545,12 +549,12 @@ fn a_token_is_asked_for() {
 }
 
 #[test]
-fn it_can_be_turned_off() {
+fn the_interface_can_be_turned_off() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
-    assert_refused(&sandbox, "", 404);
+    assert_all_rejected(&sandbox, "", 404);
 }
 
-/// Large entries make short pages; nobody waits for a page of gigabytes.
+/// Pages of large entries contain fewer entries.
 #[test]
 fn pages_are_bounded_in_bytes() {
     let sandbox = start();
@@ -566,11 +570,11 @@ fn pages_are_bounded_in_bytes() {
     }
     for (list, length) in [("agents", 3), ("deals", 6), ("requests", 3), ("faults", 3)] {
         let mut after = String::new();
-        let mut seen = 0;
+        let mut listed = 0;
         for page in 1.. {
             let query = format!("{list}?limit=1000{after}");
             let response = get(&sandbox, &query);
-            seen += response[list].as_array().unwrap().len();
+            listed += response[list].as_array().unwrap().len();
             after = match &response["next"] {
                 Value::Null => {
                     assert!(page >= 3, "{list}: {page}");
@@ -580,12 +584,12 @@ fn pages_are_bounded_in_bytes() {
                 next => format!("&after={next}"),
             };
         }
-        assert_eq!(seen, length, "{list}");
+        assert_eq!(listed, length, "{list}");
     }
 }
 
 #[test]
-fn other_keys_are_accepted_until_a_reset() {
+fn accepted_keys_last_until_a_reset() {
     let sandbox = start();
     let status = |key: &str| {
         let request = get_deal("d_1").replace(KEY, key);
@@ -618,7 +622,7 @@ fn other_keys_are_accepted_until_a_reset() {
 }
 
 #[test]
-fn unknown_methods_say_what_there_is() {
+fn unknown_methods_get_the_allowed_ones() {
     let method = ask(&start(), "PUT", "requests", JSON, "");
     assert_eq!(
         (method.status, method.header("allow")),

@@ -1,4 +1,4 @@
-//! The page at /__sandbox/docs, as it is sent. `make test-browser` uses it.
+//! The HTTP responses of the page at /__sandbox/docs. `make test-browser` tests the page in a browser.
 
 use crate::support::{Received, send};
 use dealkit_server::{Sandbox, SandboxBuilder};
@@ -12,7 +12,7 @@ fn start(configure: impl Fn(SandboxBuilder) -> SandboxBuilder) -> Sandbox {
     configure(Sandbox::builder()).start().unwrap()
 }
 
-/// The files that a text names after `before`, up to the next quotation mark.
+/// Returns the file names in a text: the text from each `before` to the next quotation mark.
 fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(before)
         .skip(1)
@@ -20,7 +20,7 @@ fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
 }
 
 #[test]
-fn the_page_and_its_files_come_with_a_strict_policy() {
+fn the_page_and_its_files_have_a_strict_policy() {
     let sandbox = start(|builder| builder);
     let mut wanted = vec!["/__sandbox/docs".to_owned()];
     let mut seen = Vec::new();
@@ -63,10 +63,10 @@ fn the_page_and_its_files_come_with_a_strict_policy() {
             assert_eq!(response.header(name), Some(value), "{path}: {name}");
         }
         let text = String::from_utf8(response.body.to_vec()).unwrap();
-        // The name of its format in an SVG causes no request.
-        let asks = text.replace("http://www.w3.org/2000/svg", "");
+        // The XML namespace of an SVG is a URL that browsers do not load.
+        let text_without_xmlns = text.replace("http://www.w3.org/2000/svg", "");
         assert!(
-            !asks.contains("http:") && !asks.contains("https:"),
+            !text_without_xmlns.contains("http:") && !text_without_xmlns.contains("https:"),
             "{path}"
         );
         assert!(!text.contains(" style=") && !text.contains("{{"), "{path}");
@@ -79,7 +79,7 @@ fn the_page_and_its_files_come_with_a_strict_policy() {
 }
 
 #[test]
-fn the_page_has_the_key_that_everybody_knows_and_no_other() {
+fn the_page_contains_the_default_key_only() {
     for (key, shown) in [("sandbox-key", "sandbox-key"), ("hunter2", "")] {
         let sandbox = start(|builder| builder.service_key(key).admin_token("hunter2"));
         let page = get(&sandbox, "/__sandbox/docs", "").body;
@@ -90,9 +90,9 @@ fn the_page_has_the_key_that_everybody_knows_and_no_other() {
 }
 
 #[test]
-fn it_is_there_before_a_token_is_and_not_where_nobody_is_let_in() {
+fn the_page_needs_no_token_but_an_open_interface() {
     let sandbox = start(|builder| builder.admin_token("a-token"));
-    // Like a link on another page: nothing in it is a secret.
+    // The page contains no secret, so a link on another page may open it.
     assert_eq!(
         get(
             &sandbox,

@@ -1,17 +1,17 @@
-//! What a fault may say, in JSON and in the header `x-sandbox-fault`, and what is said about one that makes no sense.
+//! The fields of a fault, in JSON and in the header `x-sandbox-fault`, and the messages for invalid faults.
 
-use crate::support::{KEY, asking, deal, get_deal, handled, send, service};
+use crate::support::{KEY, build_request, get_deal, handle, retrieve_deal, send, service};
 use dealkit_server::{Fault, Sandbox, Service};
 use serde_json::Value;
 
 #[test]
-#[rustfmt::skip] // A table: one case a line.
-fn what_makes_no_sense_is_refused_with_what_is_allowed() {
+#[rustfmt::skip] // A table with one case per line.
+fn an_invalid_fault_is_rejected_with_the_allowed_values() {
     for (json, expected) in [
         ("5", "invalid type: integer `5`, expected an object"),
-        ("{}", "the fault has no effect: expected status, hold, delay, cut, garbage or act_then_reset"),
-        (r#"{"garbage": false}"#, "the fault has no effect: expected"),
-        (r#"{"status": 503, "garbage": true}"#, "the fault has more than one effect: expected one of"),
+        ("{}", "the fault has no effect: expected one of hold, delay, status, cut, malformed, process_then_reset"),
+        (r#"{"malformed": false}"#, "the fault has no effect: expected"),
+        (r#"{"status": 503, "malformed": true}"#, "the fault has more than one effect: expected one of"),
         (r#"{"status": 101}"#, "status: expected a status from 200 to 599"),
         (r#"{"status": "503"}"#, "status: invalid type: string \"503\", expected a status from 200 to 599"),
         (r#"{"status": 70000}"#, "status: invalid value: 70000, expected a status from 200 to 599"),
@@ -20,25 +20,25 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         (r#"{"status": 503, "retry_after": []}"#, "retry_after: expected a number of seconds, or text"),
         (r#"{"status": 503, "body": 5}"#, "body: expected a string, or an object or array"),
         (r#"{"delay": "1"}"#, "delay: invalid type: string \"1\", expected a number of seconds from 0 to 3600"),
-        (r#"{"garbage": true, "probability": "1"}"#, "probability: invalid type: string \"1\", expected a number from 0 to 1"),
-        (r#"{"garbage": true, "seed": true}"#, "seed: invalid type: boolean `true`, expected a whole number, 0 or more"),
+        (r#"{"malformed": true, "probability": "1"}"#, "probability: invalid type: string \"1\", expected a number from 0 to 1"),
+        (r#"{"malformed": true, "seed": true}"#, "seed: invalid type: boolean `true`, expected a whole number, 0 or more"),
         (r#"{"delay": -1}"#, "delay: expected a number of seconds from 0 to 3600"),
         (r#"{"delay": 3601}"#, "delay: expected a number of seconds from 0 to 3600"),
         (r#"{"cut": "after-bytes:+1"}"#, "cut: expected before-head, in-head or after-bytes:N"),
         (r#"{"cut": "after-bytes:"}"#, "cut: expected before-head, in-head or after-bytes:N"),
-        (r#"{"cut": "in-head", "how": "rst"}"#, "how: expected reset, eof or stall"),
-        (r#"{"status": 503, "how": "eof"}"#, "how needs a cut"),
+        (r#"{"cut": "in-head", "after_cut": "rst"}"#, "after_cut: expected reset, eof or stall"),
+        (r#"{"status": 503, "after_cut": "eof"}"#, "after_cut needs a cut"),
         (r#"{"delay": 1, "body": "late"}"#, "retry_after and body need a status"),
-        (r#"{"garbage": 1}"#, "garbage: invalid type: integer `1`, expected a boolean"),
-        (r#"{"garbage": true, "times": 0}"#, "times: expected a whole number, 1 or more, or null for no limit"),
-        (r#"{"garbage": true, "times": -1}"#, "times: invalid value: -1, expected a whole number, 1 or more, or null for no limit"),
-        (r#"{"garbage": true, "after": 0.5}"#, "after: invalid value: 0.5, expected a whole number, 0 or more"),
-        (r#"{"garbage": true, "probability": 1.5}"#, "probability: expected a number from 0 to 1"),
-        (r#"{"garbage": true, "method": "A B"}"#, "method: expected one of POST, GET, HEAD, OPTIONS"),
-        (r#"{"garbage": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
-        (r#"{"garbage": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
-        (r#"{"garbage": true, "path": "v1"}"#, "path: expected one of /v1/agents, /v1/deals/{id}"),
-        (r#"{"garbage": true, "reason": ""}"#, "reason: unknown field `reason`, expected one of `hold`, `delay`, `status`, `retry_after`,"),
+        (r#"{"malformed": 1}"#, "malformed: invalid type: integer `1`, expected a boolean"),
+        (r#"{"malformed": true, "times": 0}"#, "times: expected a whole number, 1 or more, or null for no limit"),
+        (r#"{"malformed": true, "times": -1}"#, "times: invalid value: -1, expected a whole number, 1 or more, or null for no limit"),
+        (r#"{"malformed": true, "after": 0.5}"#, "after: invalid value: 0.5, expected a whole number, 0 or more"),
+        (r#"{"malformed": true, "probability": 1.5}"#, "probability: expected a number from 0 to 1"),
+        (r#"{"malformed": true, "method": "A B"}"#, "method: expected one of POST, GET, HEAD, OPTIONS"),
+        (r#"{"malformed": true, "path": "/v1/deals/d_1?a"}"#, "path: expected a path as it is sent, without a query"),
+        (r#"{"malformed": true, "path": "/v1/deals/d 1"}"#, "path: expected a path as it is sent"),
+        (r#"{"malformed": true, "path": "v1"}"#, "path: expected one of /v1/agents, /v1/deals/{id}"),
+        (r#"{"malformed": true, "reason": ""}"#, "reason: unknown field `reason`, expected one of `hold`, `delay`, `status`, `retry_after`,"),
     ] {
         let error = Fault::from_json(json).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{json}: {error}");
@@ -48,10 +48,10 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
         ("", "EOF while parsing a value"),
         ("503", "invalid type: integer `503`, expected an object"),
         ("status=503", "expected value"),
-        (r#"{"garbage": true, "times": 2}"#, "a header is for its own request: leave out method,"),
-        (r#"{"garbage": true, "path": "/v1/agents"}"#, "a header is for its own request: leave out method,"),
+        (r#"{"malformed": true, "times": 2}"#, "a header applies to its own request: leave out method,"),
+        (r#"{"malformed": true, "path": "/v1/agents"}"#, "a header applies to its own request: leave out method,"),
         ("{\"\u{e9}\": 1}", "\u{e9}: unknown field"),
-        (r#"{"status": 503, "how": "eof"}"#, "how needs a cut."),
+        (r#"{"status": 503, "after_cut": "eof"}"#, "after_cut needs a cut."),
         (r#"{"cut": "tail"}"#, "cut: expected before-head, in-head or after-bytes:N at line 1 column 15."),
     ] {
         let (status, problem) = with_header(&service, header.as_bytes());
@@ -63,14 +63,14 @@ fn what_makes_no_sense_is_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn null_and_false_mean_the_same_as_a_missing_field() {
+fn null_and_false_equal_a_missing_field() {
     let fault = Fault::from_json(
-        r#"{"status": 503, "body": null, "garbage": false, "times": null, "seed": null}"#,
+        r#"{"status": 503, "body": null, "malformed": false, "times": null, "seed": null}"#,
     );
     assert_eq!(fault.unwrap(), Fault::status(503).forever());
 }
 
-/// What the journal shows of a fault is a header that makes the same fault.
+/// The journal shows a fault as a header that applies the same fault.
 #[test]
 fn the_journal_shows_faults_as_headers() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -91,8 +91,8 @@ fn the_journal_shows_faults_as_headers() {
             r#"{"status":429,"retry_after":1.50}"#,
         ),
         (
-            r#"{"cut": "after-bytes:99999", "how": "eof"}"#,
-            r#"{"cut":"after-bytes:99999","how":"eof"}"#,
+            r#"{"cut": "after-bytes:99999", "after_cut": "eof"}"#,
+            r#"{"cut":"after-bytes:99999","after_cut":"eof"}"#,
         ),
     ] {
         assert_eq!(shown(header), expected);
@@ -101,7 +101,7 @@ fn the_journal_shows_faults_as_headers() {
 }
 
 #[test]
-fn what_no_request_can_have_is_refused_with_what_it_can_have() {
+fn impossible_methods_and_paths_are_rejected_with_the_allowed_ones() {
     let paths = "path: expected one of /v1/agents, /v1/deals/{id}";
     let methods = "method: expected one of POST, GET, HEAD, OPTIONS";
     let sandbox = Sandbox::builder().start().unwrap();
@@ -123,7 +123,7 @@ fn what_no_request_can_have_is_refused_with_what_it_can_have() {
             "method: expected one of GET, HEAD, OPTIONS".to_owned(),
         ),
     ] {
-        let mut fault = Fault::garbage();
+        let mut fault = Fault::malformed();
         if let Some(method) = method {
             fault = fault.method(method);
         }
@@ -140,7 +140,7 @@ fn what_no_request_can_have_is_refused_with_what_it_can_have() {
 }
 
 #[test]
-fn a_segment_in_braces_is_any_one() {
+fn a_segment_in_braces_matches_any_segment() {
     let sandbox = Sandbox::builder().start().unwrap();
     for (path, only, fits) in [
         ("/v1/deals/d_1", "/v1/deals/d_1", true),
@@ -164,28 +164,28 @@ fn a_segment_in_braces_is_any_one() {
 #[test]
 fn faults_are_bounded_in_number_and_in_bytes() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let refused = |fault: Fault| {
+    let assert_full = |fault: Fault| {
         let error = sandbox.fail_next(fault).unwrap_err().to_string();
         assert!(error.contains("remove some"), "{error}");
     };
     for _ in 0..1_000 {
-        sandbox.fail_next(Fault::garbage()).unwrap();
+        sandbox.fail_next(Fault::malformed()).unwrap();
     }
-    refused(Fault::garbage());
+    assert_full(Fault::malformed());
     sandbox.clear_faults();
     let large = Fault::status(500).body("x".repeat((16 << 20) - 64));
     for _ in 0..4 {
         sandbox.fail_next(large.clone()).unwrap();
     }
-    refused(Fault::status(500).body("x".repeat(256)));
-    deal(&sandbox, "d_1");
+    assert_full(Fault::status(500).body("x".repeat(256)));
+    retrieve_deal(&sandbox, "d_1");
     sandbox.fail_next(large).unwrap();
 }
 
-// ---- any fault ---------------------------------------------------------------------------------------------
+// ---- helpers ---------------------------------------------------------------------------------------------
 
 fn with_header(service: &Service, header: &[u8]) -> (u16, Value) {
-    let request = asking("GET", "/v1/deals/d_1", KEY).header("x-sandbox-fault", header);
-    let response = handled(service, request, "");
+    let request = build_request("GET", "/v1/deals/d_1", KEY).header("x-sandbox-fault", header);
+    let response = handle(service, request, "");
     (response.status, response.value())
 }

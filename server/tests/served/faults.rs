@@ -1,4 +1,4 @@
-//! Faults on demand: the bytes on the wire, and the way the connection ends, are exactly what a fault's name says.
+//! Faults on demand: the exact bytes on the wire, the end of the connection, and the selection of requests.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -7,30 +7,33 @@ use std::{
 };
 
 use crate::support::{
-    AGENT, HANG, KEY, Line, connect, create, create_agent, deal, get_deal, http2::Http2, line,
-    post_head, read_response, send, until,
+    AGENT, HANG, KEY, Line, connect, create, create_agent, get_deal, http2::Http2, line, post_head,
+    read_response, retrieve_deal, send, until,
 };
-use dealkit_server::{Cut, Fault, How, Sandbox, SandboxBuilder, Tls};
+use dealkit_server::{AfterCut, Cut, Fault, Sandbox, SandboxBuilder, Tls};
 use tokio::time::sleep;
 
-/// The time that a test waits to see that nothing more arrives.
+/// Time to wait before a test concludes that nothing more arrives.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Reset,
     Eof,
-    /// It is still open.
+    /// The connection is still open.
     Silence,
 }
 
-/// Reads everything that arrives until the connection ends, or until `is_all` holds of it and nothing more arrives for a while.
-fn listen(stream: &mut (impl Line + ?Sized), is_all: impl Fn(&str) -> bool) -> (String, End) {
+/// Reads until the connection ends, or until the received text satisfies `is_complete` and nothing more arrives for a while.
+fn read_until_end(
+    stream: &mut (impl Line + ?Sized),
+    is_complete: impl Fn(&str) -> bool,
+) -> (String, End) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 65_536];
     let end = loop {
-        let limit = match is_all(&String::from_utf8_lossy(&bytes)) {
+        let limit = match is_complete(&String::from_utf8_lossy(&bytes)) {
             true => SILENCE,
             false => HANG,
         };
@@ -49,13 +52,13 @@ fn listen(stream: &mut (impl Line + ?Sized), is_all: impl Fn(&str) -> bool) -> (
     (String::from_utf8_lossy(&bytes).into_owned(), end)
 }
 
-fn exchange(sandbox: &Sandbox, request: &str, is_all: impl Fn(&str) -> bool) -> (String, End) {
+fn exchange(sandbox: &Sandbox, request: &str, is_complete: impl Fn(&str) -> bool) -> (String, End) {
     let mut stream = line(sandbox);
     stream.write_all(request.as_bytes()).unwrap();
-    listen(&mut *stream, is_all)
+    read_until_end(&mut *stream, is_complete)
 }
 
-/// Returns whether a response has at least so many bytes of a body.
+/// Returns true if the response has at least `length` bytes of a body.
 fn has_body(response: &str, length: usize) -> bool {
     let body = response.split_once("\r\n\r\n").map(|(_, body)| body);
     body.is_some_and(|body| body.len() >= length)
@@ -82,21 +85,21 @@ fn builder() -> SandboxBuilder {
     Sandbox::builder().deals([DEAL])
 }
 
-/// The same without TLS and with it.
+/// Starts a sandbox without TLS, and one with it.
 fn both() -> [Sandbox; 2] {
     [start(), builder().tls(Tls::self_signed()).start().unwrap()]
 }
 
 const DELAYED: &str = r#"{"delay":0.01}"#;
 
-const CUT_IN_HEAD: &str = r#"{"cut":"in-head","how":"eof"}"#;
+const CUT_IN_HEAD: &str = r#"{"cut":"in-head","after_cut":"eof"}"#;
 
 const DEAL: &str = r#"{"id":"d","status":"CLOSED"}"#;
 
 #[test]
-fn a_status_is_made_up_with_what_it_says() {
+fn a_status_replaces_the_response() {
     let sandbox = start();
-    let get = || deal(&sandbox, "d");
+    let get = || retrieve_deal(&sandbox, "d");
     let fault = Fault::status(503).retry_after(7).times(2);
     sandbox.fail_next(fault).unwrap();
     for _ in 0..2 {
@@ -153,9 +156,9 @@ fn a_status_is_made_up_with_what_it_says() {
     );
 }
 
-/// A made-up response keeps the connection open, and the create that it replaces does nothing.
+/// The connection stays open after a fault with a status, and the create is not processed.
 #[test]
-fn a_status_keeps_the_connection_and_acts_on_nothing() {
+fn a_status_keeps_the_connection_and_processes_nothing() {
     let sandbox = start();
     let mut stream = connect(&sandbox);
     for fault in [r#"{"status": 500}"#, r#"{"status": 429, "retry_after": 0}"#] {
@@ -175,27 +178,27 @@ fn a_status_keeps_the_connection_and_acts_on_nothing() {
 }
 
 #[test]
-fn a_cut_is_where_and_how_it_says() {
+fn a_cut_sends_exact_bytes_and_ends_the_connection() {
     for sandbox in both() {
         let whole = {
             let (text, _) = exchange(&sandbox, &get_deal("d"), |text| text.ends_with(DEAL));
             text.split_once("\r\n\r\n").unwrap().1.to_owned()
         };
         for (how, expected) in [
-            (How::Reset, End::Reset),
-            (How::Eof, End::Eof),
-            (How::Stall, End::Silence),
+            (AfterCut::Reset, End::Reset),
+            (AfterCut::Eof, End::Eof),
+            (AfterCut::Stall, End::Silence),
         ] {
             let cut = |cut: Cut| {
-                sandbox.fail_next(Fault::cut(cut).how(how)).unwrap();
-                let is_all = |text: &str| match cut {
-                    _ if how != How::Stall => false,
+                sandbox.fail_next(Fault::cut(cut).after_cut(how)).unwrap();
+                let is_complete = |text: &str| match cut {
+                    _ if how != AfterCut::Stall => false,
                     Cut::BeforeHead => true,
                     Cut::InHead => text.ends_with("\r\ncont"),
                     Cut::AfterBytes(bytes) => has_body(text, DEAL.len().min(bytes as usize)),
                     _ => unreachable!(),
                 };
-                let (text, end) = exchange(&sandbox, &get_deal("d"), is_all);
+                let (text, end) = exchange(&sandbox, &get_deal("d"), is_complete);
                 assert_eq!(end, expected, "{cut:?} {how:?}: {text}");
                 text
             };
@@ -220,14 +223,14 @@ fn a_cut_is_where_and_how_it_says() {
     }
 }
 
-/// What was done, depending on where the response is cut.
+/// The position of the cut determines if the request is processed.
 #[test]
-fn a_cut_says_whether_the_agent_is_created() {
+fn a_cut_before_the_head_creates_no_agent() {
     for sandbox in both() {
         for (fault, created, status) in [
             (r#"{"cut":"before-head"}"#, 0, None),
-            (r#"{"garbage":true}"#, 0, None),
-            (r#"{"act_then_reset":true}"#, 1, None),
+            (r#"{"malformed":true}"#, 0, None),
+            (r#"{"process_then_reset":true}"#, 1, None),
             (CUT_IN_HEAD, 1, None),
             (r#"{"cut":"after-bytes:5"}"#, 1, Some(201)),
             (DELAYED, 1, Some(201)),
@@ -239,7 +242,7 @@ fn a_cut_says_whether_the_agent_is_created() {
                 exchange(&sandbox, &request, |text| is_delayed && text.ends_with('}'));
             assert_eq!(sandbox.agents().len(), created, "{fault}: {text}");
             let expected = match fault {
-                r#"{"garbage":true}"# | CUT_IN_HEAD => End::Eof,
+                r#"{"malformed":true}"# | CUT_IN_HEAD => End::Eof,
                 DELAYED => End::Silence,
                 _ => End::Reset,
             };
@@ -250,7 +253,7 @@ fn a_cut_says_whether_the_agent_is_created() {
             let shown = seen.fault.unwrap();
             assert_eq!(shown, fault);
             match fault {
-                r#"{"garbage":true}"# => {
+                r#"{"malformed":true}"# => {
                     assert!(text.ends_with(" this is not HTTP \r\n\r\n"), "{text}")
                 }
                 CUT_IN_HEAD => assert_eq!(text, "HTTP/1.1 201 Created\r\ncont"),
@@ -264,15 +267,15 @@ fn a_cut_says_whether_the_agent_is_created() {
     }
 }
 
-/// A part that fits into the system's buffers arrives as a whole, however late the caller reads it.
+/// A part that fits into the operating system's buffers arrives completely, even if the client reads it late.
 #[test]
-fn a_large_body_is_cut_to_the_byte() {
+fn a_large_body_is_cut_at_the_exact_byte() {
     const CUT: usize = 60_000;
     let text = serde_json::json!({"id": "large", "external_id": "x".repeat(1_000_000)}).to_string();
     let sandbox = Sandbox::builder().deals([text.as_str()]).start().unwrap();
-    for how in [How::Reset, How::Eof, How::Stall] {
+    for how in [AfterCut::Reset, AfterCut::Eof, AfterCut::Stall] {
         sandbox
-            .fail_next(Fault::cut(Cut::AfterBytes(CUT as u64)).how(how))
+            .fail_next(Fault::cut(Cut::AfterBytes(CUT as u64)).after_cut(how))
             .unwrap();
         let mut stream = connect(&sandbox);
         stream.write_all(get_deal("large").as_bytes()).unwrap();
@@ -282,7 +285,7 @@ fn a_large_body_is_cut_to_the_byte() {
             assert_ne!(read, 0, "{how:?}");
             response += str::from_utf8(&buffer[..read]).unwrap();
         }
-        let (more, _) = listen(&mut stream, |_| how == How::Stall);
+        let (more, _) = read_until_end(&mut stream, |_| how == AfterCut::Stall);
         let (_, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(more.is_empty() && body.len() == CUT, "{how:?}");
         assert!(text.starts_with(body));
@@ -290,7 +293,7 @@ fn a_large_body_is_cut_to_the_byte() {
 }
 
 #[test]
-fn the_rules_choose_requests() {
+fn filters_select_requests() {
     let sandbox = start();
     sandbox
         .fail_next(
@@ -304,25 +307,25 @@ fn the_rules_choose_requests() {
     let statuses: Vec<u16> = (0..5)
         .map(|_| {
             assert_eq!(create(&sandbox, AGENT).status, 201);
-            deal(&sandbox, "d").status
+            retrieve_deal(&sandbox, "d").status
         })
         .collect();
     assert_eq!(statuses, [200, 418, 418, 200, 200]);
-    // The same seed hits the same requests, even in another server.
+    // The same seed affects the same requests, even on another server.
     let hits = || {
         let sandbox = start();
         sandbox
             .fail_next(Fault::status(500).forever().probability(0.3).seed(11))
             .unwrap();
         (0..40)
-            .map(|_| deal(&sandbox, "d").status)
+            .map(|_| retrieve_deal(&sandbox, "d").status)
             .collect::<Vec<_>>()
     };
     let first = hits();
     assert_eq!(first, hits());
     let failed = first.iter().filter(|status| **status == 500).count();
     assert!((3..25).contains(&failed), "{failed}");
-    // Unknown paths and refused keys count as requests too; requests to the sandbox itself do not.
+    // Requests with unknown paths and keys count too; requests to the control interface do not.
     sandbox.fail_next(Fault::status(500)).unwrap();
     let health = "GET /__sandbox/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
     assert_eq!(send(&sandbox, health).status, 200);
@@ -332,32 +335,32 @@ fn the_rules_choose_requests() {
     );
     sandbox.fail_next(Fault::status(500)).unwrap();
     sandbox.clear_faults();
-    assert_eq!(deal(&sandbox, "d").status, 200);
+    assert_eq!(retrieve_deal(&sandbox, "d").status, 200);
     sandbox.fail_next(Fault::status(500)).unwrap();
     sandbox.reset();
-    assert_eq!(deal(&sandbox, "d").status, 200);
+    assert_eq!(retrieve_deal(&sandbox, "d").status, 200);
 }
 
 #[test]
-fn without_the_interface_the_header_means_nothing() {
+fn the_header_is_ignored_if_the_interface_is_off() {
     let sandbox = Sandbox::builder().admin(false).start().unwrap();
     for fault in [r#"{"status": 503}"#, "nonsense"] {
         let request = with_fault(&get_deal("d_1"), fault);
         assert_eq!(send(&sandbox, &request).status, 200);
     }
-    // The program's own requests do happen.
+    // Faults that the program adds still apply.
     sandbox.fail_next(Fault::status(503)).unwrap();
-    assert_eq!(deal(&sandbox, "d_1").status, 503);
+    assert_eq!(retrieve_deal(&sandbox, "d_1").status, 503);
 }
 
-/// The header counts from those whom the interface lets in, and from nobody else.
+/// The header is accepted from clients with access to the control interface, and rejected from others.
 #[test]
-fn the_header_counts_from_callers_who_are_let_in() {
+fn the_header_requires_access_to_the_interface() {
     let chosen = |builder: SandboxBuilder| builder.service_key("own");
     let everywhere = |builder: SandboxBuilder| builder.listen(([0, 0, 0, 0], 0)).service_key("own");
     let own = "x-service-key: own";
     for (configure, cases) in [
-        // Open, as on this machine without a key of its own.
+        // Open access: loopback and the default key.
         (
             &(|builder| builder) as &dyn Fn(SandboxBuilder) -> SandboxBuilder,
             &[
@@ -411,25 +414,25 @@ fn the_header_counts_from_callers_who_are_let_in() {
     }
 }
 
-/// A body that never arrives whole is refused as usual, and uses up the fault's turn.
+/// An incomplete body is rejected as usual, and the request counts as one application of the fault.
 #[test]
-fn a_request_that_fails_by_itself_is_not_failed() {
+fn an_incomplete_request_fails_without_the_fault() {
     let sandbox = Sandbox::builder().max_body_bytes(100).start().unwrap();
-    sandbox.fail_next(Fault::garbage()).unwrap();
+    sandbox.fail_next(Fault::malformed()).unwrap();
     let long = create_agent(&" ".repeat(200));
     assert_eq!(send(&sandbox, &long).status, 413);
     assert_eq!(sandbox.requests()[0].status.unwrap().as_u16(), 413);
 }
 
-/// Whoever asked for a delay, a silence or a slow body and has gone leaves room for others at once.
+/// Delayed and stalled requests free their connections as soon as their clients disconnect.
 #[test]
-fn waiting_ends_when_the_caller_has_gone() {
+fn a_fault_ends_when_its_client_disconnects() {
     let sandbox = Sandbox::builder().max_connections(4).start().unwrap();
     for fault in [
         r#"{"delay": 3600}"#,
         r#"{"delay": 3600, "status": 503}"#,
         r#"{"hold": true}"#,
-        r#"{"cut": "in-head", "how": "stall"}"#,
+        r#"{"cut": "in-head", "after_cut": "stall"}"#,
     ] {
         let request = with_fault(&get_deal("d_1"), fault);
         let callers: Vec<TcpStream> = (0..4)
@@ -449,11 +452,11 @@ fn waiting_ends_when_the_caller_has_gone() {
     }
 }
 
-/// Stalled, delayed and held connections end with the server.
+/// Stalled, delayed and held connections end when the server stops.
 #[test]
-fn a_silence_does_not_hold_up_the_end() {
+fn a_stalled_connection_does_not_delay_the_shutdown() {
     for fault in [
-        Fault::cut(Cut::BeforeHead).how(How::Stall),
+        Fault::cut(Cut::BeforeHead).after_cut(AfterCut::Stall),
         Fault::delay(Duration::from_secs(3_600)),
         Fault::hold(),
     ] {
@@ -471,9 +474,9 @@ fn a_silence_does_not_hold_up_the_end() {
     }
 }
 
-/// A request that its caller gave up is in the journal all the same.
+/// The journal contains a request whose client disconnected before the response.
 #[test]
-fn a_request_that_waits_for_its_response_is_recorded() {
+fn a_request_without_a_response_is_recorded() {
     let sandbox = start();
     sandbox.fail_next(Fault::hold().delayed(SILENCE)).unwrap();
     let mut stream = connect(&sandbox);
@@ -511,7 +514,7 @@ fn send_create(sandbox: &Sandbox) -> TcpStream {
 }
 
 #[test]
-fn held_requests_get_their_responses_when_they_are_released() {
+fn released_requests_get_their_responses() {
     let sandbox = start();
     sandbox
         .fail_next(Fault::hold().method("POST").times(2))
@@ -526,8 +529,8 @@ fn held_requests_get_their_responses_when_they_are_released() {
             caller
         })
         .collect();
-    // Other requests are not held, and held ones are not acted on yet.
-    assert_eq!(deal(&sandbox, "d").status, 200);
+    // Other requests are not held, and held requests have not been processed.
+    assert_eq!(retrieve_deal(&sandbox, "d").status, 200);
     assert!(sandbox.agents().is_empty());
     assert_eq!(sandbox.release(), 3);
     assert!(sandbox.requests().iter().all(|seen| !seen.is_held));
@@ -537,9 +540,9 @@ fn held_requests_get_their_responses_when_they_are_released() {
     assert_eq!((sandbox.agents().len(), sandbox.release()), (2, 0));
 }
 
-/// A release applies to requests whose bodies are on their way, too. Once the faults are cleared, nothing stays held.
+/// A release applies to requests whose bodies are still arriving. After the faults are cleared, no request stays held.
 #[test]
-fn a_request_is_released_even_before_its_body_is_there() {
+fn a_request_can_be_released_before_its_body_arrives() {
     let sandbox = start();
     sandbox.fail_next(Fault::hold().forever()).unwrap();
     let mut caller = connect(&sandbox);
@@ -557,9 +560,9 @@ fn a_request_is_released_even_before_its_body_is_there() {
     assert!(!seen.is_held && seen.fault.is_some());
 }
 
-/// A request whose caller has gone is not among the released ones, and one that a reset drops gets no response.
+/// A release does not count requests whose clients have disconnected. A held request gets no response after a reset.
 #[test]
-fn held_requests_end_without_their_callers_and_with_a_reset() {
+fn held_requests_end_with_their_clients_and_with_a_reset() {
     let sandbox = start();
     sandbox.fail_next(Fault::hold().forever()).unwrap();
     let gone = send_create(&sandbox);
@@ -570,15 +573,18 @@ fn held_requests_end_without_their_callers_and_with_a_reset() {
     let mut dropped = send_create(&sandbox);
     wait_until_held(&sandbox, 1);
     sandbox.reset();
-    assert_eq!(listen(&mut dropped, |_| false), (String::new(), End::Reset));
+    assert_eq!(
+        read_until_end(&mut dropped, |_| false),
+        (String::new(), End::Reset)
+    );
     assert!(sandbox.agents().is_empty());
     assert_eq!(create(&sandbox, AGENT).status, 201);
 }
 
-/// Each world has its own held requests. Over HTTP, they are waited for and released as in a program.
+/// Each namespace has its own held requests. The control interface can wait for and release them.
 #[test]
-fn the_interface_waits_for_held_requests_and_releases_them() {
-    let sandbox = builder().worlds("test-*").start().unwrap();
+fn the_interface_can_wait_for_and_release_held_requests() {
+    let sandbox = builder().namespaces("test-*").start().unwrap();
     let call = |request: &str| {
         let host = "host: localhost\r\ncontent-length: 0\r\n\r\n";
         let response = send(&sandbox, format!("{request} HTTP/1.1\r\n{host}"));
@@ -593,7 +599,7 @@ fn the_interface_waits_for_held_requests_and_releases_them() {
     });
     for key in ["test-1", "test-2"] {
         let list = call(&format!(
-            "GET /__sandbox/requests?held=true&wait=120&world={key}"
+            "GET /__sandbox/requests?held=true&wait=120&namespace={key}"
         ));
         assert_eq!(
             (&list["timed_out"], &list["requests"][0]["held"]),
@@ -601,7 +607,7 @@ fn the_interface_waits_for_held_requests_and_releases_them() {
         );
     }
     for (key, caller) in ["test-1", "test-2"].iter().zip(&mut callers) {
-        let released = format!("POST /__sandbox/release?world={key}");
+        let released = format!("POST /__sandbox/release?namespace={key}");
         assert_eq!(call(&released)["released"], 1);
         assert_eq!(read_response(caller, false).body, DEAL);
         assert_eq!(call(&released)["released"], 0);
@@ -619,7 +625,7 @@ async fn over_http2_a_reset_is_of_the_stream() {
     for (fault, created, body) in [
         (Fault::cut(Cut::BeforeHead), 0, None),
         (Fault::cut(Cut::InHead), 1, None),
-        (Fault::act_then_reset(), 2, None),
+        (Fault::process_then_reset(), 2, None),
         (Fault::cut(Cut::AfterBytes(7)), 3, Some(r#"{"id":""#)),
     ] {
         sandbox.fail_next(fault.clone()).unwrap();
@@ -641,9 +647,12 @@ async fn over_http2_a_reset_is_of_the_stream() {
 async fn over_http2_an_end_and_garbage_are_of_the_connection() {
     let sandbox = start();
     for (fault, status) in [
-        (Fault::cut(Cut::BeforeHead).how(How::Eof), None),
-        (Fault::garbage(), None),
-        (Fault::cut(Cut::AfterBytes(9)).how(How::Eof), Some(200)),
+        (Fault::cut(Cut::BeforeHead).after_cut(AfterCut::Eof), None),
+        (Fault::malformed(), None),
+        (
+            Fault::cut(Cut::AfterBytes(9)).after_cut(AfterCut::Eof),
+            Some(200),
+        ),
     ] {
         let mut caller = Http2::connect(&sandbox).await;
         sandbox.fail_next(fault.clone()).unwrap();
@@ -668,7 +677,9 @@ async fn over_http2_a_stall_is_of_the_stream() {
     let mut caller = Http2::connect(&sandbox).await;
     for cut in [Cut::BeforeHead, Cut::AfterBytes(9)] {
         sandbox.clear_requests();
-        sandbox.fail_next(Fault::cut(cut).how(How::Stall)).unwrap();
+        sandbox
+            .fail_next(Fault::cut(cut).after_cut(AfterCut::Stall))
+            .unwrap();
         let is_recorded = async {
             sandbox.wait_for(1, HANG, |_| true).await.unwrap();
             sleep(SILENCE).await;
@@ -684,7 +695,7 @@ async fn over_http2_a_stall_is_of_the_stream() {
     }
 }
 
-/// What becomes of the request is added to its record when it ends.
+/// The journal's entry of a delayed request is updated when the response is sent.
 #[tokio::test]
 async fn over_http2_waiting_ends_when_the_caller_gives_up() {
     let sandbox = start();

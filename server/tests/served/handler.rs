@@ -1,7 +1,7 @@
-//! The contract's vectors through the pure handler, and that no body makes it behave strangely.
+//! The contract's vectors through `Service::handle`, and properties for arbitrary bodies.
 
 use crate::support::{
-    AGENT, KEY, Received, agent_cases, asking, check_agent, handled, service, vectors::bytes,
+    AGENT, KEY, Received, agent_cases, build_request, check_agent, handle, service, vectors::bytes,
 };
 use bytes::Bytes;
 use dealkit::{Client, Json};
@@ -16,8 +16,8 @@ fn agent_vectors() {
     for case in agent_cases() {
         let is_strict = case["strict"] == true;
         let service = &services[usize::from(is_strict)];
-        let request = asking("POST", "/v1/agents", KEY);
-        check_agent(&case, &handled(service, request, bytes(&case)));
+        let request = build_request("POST", "/v1/agents", KEY);
+        check_agent(&case, &handle(service, request, bytes(&case)));
     }
 }
 
@@ -31,7 +31,7 @@ fn no_response_and_no_debug_output_shows_a_key_or_a_value() {
     assert!(!format!("{service:?} {builder:?}").contains("hunter2"));
     for key in [secret, "wrong-hunter2", ""] {
         let body = r#"{"email": "hunter2", "first_name": 2, "phone": "hunter2", "role": "hunter2", "hunter2": 1}"#;
-        let response = handled(&service, asking("POST", "/v1/agents", key), body);
+        let response = handle(&service, build_request("POST", "/v1/agents", key), body);
         assert!(response.status == if key == secret { 422 } else { 401 });
         assert!(!format!("{response:?}").contains("hunter2"), "{response:?}");
     }
@@ -51,7 +51,7 @@ fn http_2_needs_an_authority_and_no_host() {
 }
 
 #[test]
-fn a_request_that_was_not_sent_has_the_host_of_its_uri() {
+fn a_missing_host_header_is_taken_from_the_uri() {
     let service = service(|builder| builder);
     for base_url in [
         "http://localhost:8080",
@@ -67,7 +67,7 @@ fn a_request_that_was_not_sent_has_the_host_of_its_uri() {
         let create = client.agents().create_json(body).into_request().unwrap();
         assert_eq!(service.handle(create).status(), 201, "{base_url}");
     }
-    // A Host that the caller has written has to be the right one.
+    // A Host header in the request must match the URI.
     for host in ["localhost:8080", "localhost", "b.test"] {
         let request = Request::get("http://localhost:8080/v1/deals/d_1");
         let request = request.header("host", host).header("x-service-key", KEY);

@@ -1,6 +1,6 @@
-//! Malformed and hostile bytes on a bare socket. Every case in the tables states the responses and whether the
-//! connection stays open; [`Case::check`] also makes sure that there are no other responses, that exactly the agents
-//! with a 201 were created, and that the next caller is served.
+//! Malformed and hostile bytes on a TCP socket. Each case in the tables lists the responses and the state of the connection.
+//! [`Case::check`] also checks that there are no other responses, that exactly the agents with a 201 exist, and that the server
+//! still serves other clients.
 
 use std::{
     io::{Read, Write},
@@ -13,16 +13,16 @@ use crate::support::{
 };
 use dealkit_server::Sandbox;
 
-/// What happens to the connection after the responses.
+/// The state of the connection after the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// The next request on it is answered.
+    /// The connection serves the next request.
     Stays,
-    /// It ends in an orderly way, and nothing sent afterwards is answered.
+    /// The server closes the connection normally, and later requests get no response.
     Closes,
-    /// Like `Closes`, but the last response did not say so.
+    /// Like `Closes`, but the last response has no `Connection: close`.
     Ends,
-    /// Like `Closes`, and the last response is the HTTP library's own, which has no body: there was no request.
+    /// Like `Closes`, and the last response comes from hyper, without a body: hyper could not parse a request.
     Malformed,
 }
 use Then::{Closes, Ends, Malformed, Stays};
@@ -49,13 +49,13 @@ fn case(
     }
 }
 
-/// A request that is answered only if it arrives intact, with a request id that identifies its response.
+/// Builds a request whose response contains the request's id, so that it can be recognized.
 fn probe() -> String {
     get("x-request-id: probe\r\n")
 }
 
 impl Case {
-    /// Sends the bytes, all at once or one at a time, and checks everything that the case states.
+    /// Sends the bytes in pieces of this size, and checks the responses and the connection.
     fn check(&self, sandbox: &Sandbox, piece: usize) {
         let Self {
             name,
@@ -67,7 +67,7 @@ impl Case {
         let agents_before = sandbox.agents().len();
         let mut stream = connect(sandbox);
         stream.set_nodelay(true).unwrap();
-        // A further request on the same connection: answered if it stays, and never answered if it closes.
+        // Send a further request on the same connection. It gets a response only if the connection stays open.
         let all = [bytes, probe().as_bytes()].concat();
         for part in all.chunks(piece) {
             if stream.write_all(part).is_err() {
@@ -79,7 +79,7 @@ impl Case {
         for (number, status) in responses.iter().enumerate() {
             let response = read_response(&mut stream, false);
             let shown = String::from_utf8_lossy(&response.body);
-            // A head that is too large may be refused by its target, or once it is known as a whole.
+            // hyper may reject a large head because of its target, or after reading all of it.
             let is_too_large = *status == 431 && matches!(response.status, 414 | 431);
             assert!(
                 response.status == *status || is_too_large,
@@ -121,11 +121,11 @@ impl Case {
             created,
             "{name}: agents"
         );
-        assert_served(sandbox, name);
+        assert_serves_others(sandbox, name);
     }
 }
 
-fn assert_served(sandbox: &Sandbox, after: &str) {
+fn assert_serves_others(sandbox: &Sandbox, after: &str) {
     let response = send(sandbox, probe());
     assert_eq!(
         (response.status, response.header("x-request-id")),
@@ -134,7 +134,7 @@ fn assert_served(sandbox: &Sandbox, after: &str) {
     );
 }
 
-/// None of its timeouts expires within a test: whatever ends, ends because of what was sent.
+/// Starts a sandbox whose timeouts exceed any test, so that connections end only because of the sent bytes.
 fn sandbox() -> Sandbox {
     let long = Duration::from_secs(120);
     Sandbox::builder()
@@ -149,7 +149,7 @@ fn check_all(cases: &[Case]) {
     for case in cases {
         case.check(&sandbox, usize::MAX);
     }
-    // The bytes mean the same however they arrive.
+    // The division into packets must not matter.
     for case in cases.iter().filter(|case| case.bytes.len() < 4_096) {
         case.check(&sandbox, 1);
     }
@@ -159,22 +159,22 @@ fn check_all(cases: &[Case]) {
 
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// A request for a deal with additional headers.
+/// Builds a request for a deal with additional headers.
 fn get(headers: &str) -> String {
     get_deal("d_1").replace("\r\n\r\n", &format!("\r\n{headers}\r\n"))
 }
 
-/// The same with another target.
+/// Builds a request for a deal with another target.
 fn target(target: &str) -> String {
     get_deal("d_1").replace("/v1/deals/d_1", target)
 }
 
-/// The same with another first line.
+/// Builds a request for a deal with another request line.
 fn first_line(line: &str) -> String {
     get_deal("d_1").replace("GET /v1/deals/d_1 HTTP/1.1\r\n", line)
 }
 
-/// A request to create an agent with these headers and exactly this body.
+/// Builds a request to create an agent with these headers and exactly this body.
 fn post(headers: &str, body: &str) -> String {
     post_head(headers) + body
 }
@@ -183,7 +183,7 @@ fn length() -> String {
     format!("content-length: {}\r\n", AGENT.len())
 }
 
-/// The agent as one chunk with `size` as its size, and the last chunk.
+/// Builds a chunked body: the agent as one chunk with this size line, and the last chunk.
 fn sized(size: &str) -> String {
     format!("{size}\r\n{AGENT}\r\n0\r\n\r\n")
 }
@@ -196,14 +196,14 @@ fn chunked(body: &str) -> String {
     post(CHUNKED, body)
 }
 
-/// Each character as one byte, so that a case can be written with `\u{ff}`.
+/// Converts each character to one byte, so that a case can contain `\u{ff}`.
 fn latin1(text: &str) -> Vec<u8> {
     text.chars()
         .map(|character| u8::try_from(character).unwrap())
         .collect()
 }
 
-// ---- where one request ends ----------------------------------------------------------------------------
+// ---- the end of a request ----------------------------------------------------------------------------
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
@@ -213,7 +213,7 @@ fn content_length() {
     check_all(&[
         case("CL with space around", with(format!(" \t {n} \t")), &[201], Stays),
         case("CL with leading zeros", with(format!(" 000{n}")), &[201], Stays),
-        // RFC 9112 allows equal ones to be treated as one.
+        // RFC 9112 permits duplicate equal values.
         case("CL doubled, equal", post(&length().repeat(2), AGENT), &[201], Stays),
         case("CL doubled, different", post(&(length() + "content-length: 5\r\n"), AGENT), &[400], Malformed),
         case("CL as a list, equal", with(format!(" {n}, {n}")), &[400], Malformed),
@@ -222,7 +222,7 @@ fn content_length() {
         case("CL empty", with(String::new()), &[400], Malformed),
         case("CL beyond 64 bits", with(" 18446744073709551616".to_owned()), &[400], Malformed),
         case("CL that wraps around to the length", with(format!(" {}", (1_u128 << 64) + n as u128)), &[400], Malformed),
-        // hyper cannot count that far, and reports that the head is too large.
+        // The value overflows hyper's counter. hyper reports that the head is too large.
         case("CL of 2^64 - 1", with(format!(" {}", u64::MAX)), &[431], Malformed),
         case("CL of 2^63", with(format!(" {}", 1_u64 << 63)), &[413], Closes),
         case("GET with a body", get("content-length: 3\r\n") + "abc", &[200], Stays),
@@ -238,7 +238,7 @@ fn content_length_and_transfer_encoding() {
     let other = length() + CHUNKED;
     let smuggled = get_deal("smuggled");
     let in_chunk = format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len());
-    // TE wins and the connection ends, as RFC 9112, section 6.3, demands: nothing after it is a request.
+    // Transfer-Encoding takes precedence and the connection closes, as RFC 9112, section 6.3, requires.
     check_all(&[
         case("CL+TE", post(&other, &sized(&chunk())), &[201], Closes),
         case("TE+CL", post(&both, &sized(&chunk())), &[201], Closes),
@@ -249,7 +249,7 @@ fn content_length_and_transfer_encoding() {
         case("CL 0 + TE", post(&format!("content-length: 0\r\n{CHUNKED}"), &sized(&chunk())), &[201], Closes),
         case("two CL that differ + TE", post(&format!("content-length: 1\r\ncontent-length: 2\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
         case("CL that is none + TE", post(&format!("content-length: x\r\n{CHUNKED}"), &sized(&chunk())), &[400], Malformed),
-        // The connection's own "keep-alive" changes nothing.
+        // `Connection: keep-alive` does not change that.
         case("CL+TE, keep-alive", post(&format!("connection: keep-alive\r\n{other}"), &sized(&chunk())), &[201], Closes),
     ]);
 }
@@ -267,14 +267,13 @@ fn transfer_encoding() {
     check_all(&[
         case("TE in other case", te(" ChUnKeD"), &[201], Stays),
         case("TE with space after", te(" chunked \t "), &[201], Stays),
-        // Codings that another server reads differently, or that would have to be decoded: the server itself
-        // refuses them.
+        // The server rejects codings that other servers interpret differently or that need decoding.
         case("TE gzip, chunked", te(" gzip, chunked"), &[400], Closes),
         case("TE identity, chunked", te(" identity, chunked"), &[400], Closes),
         case("TE chunked, chunked", te(" chunked, chunked"), &[400], Closes),
         case("TE twice", post(&CHUNKED.repeat(2), &sized(&chunk())), &[400], Closes),
         case("TE with a comma before", te(" ,chunked"), &[400], Closes),
-        // Not chunked at the end: hyper cannot tell where the body ends, and refuses.
+        // If chunked is not the last coding, the body has no defined end, so hyper rejects the request.
         case("TE chunked, identity", te(" chunked, identity"), &[400], Malformed),
         case("TE with a parameter", te(" chunked;q=1"), &[400], Malformed),
         case("TE xchunked", te(" xchunked"), &[400], Malformed),
@@ -284,7 +283,7 @@ fn transfer_encoding() {
         case("TE, space before the colon + CL", te_and_length("transfer-encoding : chunked"), &[400], Malformed),
         case("TE folded into another header + CL", te_and_length("x: y\r\n transfer-encoding: chunked"), &[400], Malformed),
         case("TE behind a bare CR + CL", te_and_length("x: y\rtransfer-encoding: chunked"), &[400], Malformed),
-        // A different header altogether: the length decides.
+        // A different header name, so Content-Length applies.
         case("TE with an underscore + CL", te_and_length("transfer_encoding: chunked"), &[201], Stays),
         case("TE in HTTP/1.0", post(CHUNKED, &sized(&chunk())).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
         case("TE + CL in HTTP/1.0", post(&(CHUNKED.to_owned() + &length()), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[400], Malformed),
@@ -301,7 +300,7 @@ fn chunks() {
     check_all(&[
         case("size with many zeros", chunked(&sized(&("0".repeat(30) + &n))), &[201], Stays),
         case("extensions", chunked(&sized(&(n.clone() + ";a=b;c=\"d\";e"))), &[201], Stays),
-        // hyper allows white space between a size and its line end.
+        // hyper permits white space after a chunk size.
         case("two chunks", chunked(&format!("28\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", halves.0, halves.1.len(), halves.1)), &[201], Stays),
         case("size beyond 64 bits", chunked(&sized("10000000000000052")), &[400], Closes),
         case("size negative", chunked(&sized(&format!("-{n}"))), &[400], Closes),
@@ -313,10 +312,9 @@ fn chunks() {
         case("only LF after the size", chunked(&format!("{n}\n{AGENT}\r\n0\r\n\r\n")), &[400], Closes),
         case("LF in an extension", chunked(&sized(&format!("{n};a\nb"))), &[400], Closes),
         case("extension of 20 KB", chunked(&sized(&format!("{n};{}", "a".repeat(20_000)))), &[400], Closes),
-        // hyper looks for CRLF CRLF and drops what comes before it: here a whole request, as trailers.
+        // hyper drops everything up to CRLF CRLF as trailers, here a whole request.
         case("only LF at the very end", chunked(&format!("{n}\r\n{AGENT}\r\n0\r\n\n")) + &get_deal("d_2"), &[201], Stays),
-        // A chunk of no bytes is the last one: the body is empty, and what follows is taken for a request, which it
-        // is not.
+        // An empty chunk is the last one, so the body is empty and the rest is parsed as a (malformed) request.
         case("chunk of no bytes in the middle", chunked(&format!("0\r\n\r\n{}", sized(&n))), &[400, 400], Malformed),
         case("a request after the last chunk", chunked(&sized(&n)) + &get_deal("d_2"), &[201, 200], Stays),
         case("trailers that are framing", trailers("content-length: 5\r\ntransfer-encoding: chunked\r\n"), &[201], Stays),
@@ -328,13 +326,13 @@ fn chunks() {
     ]);
 }
 
-// ---- what a head may be --------------------------------------------------------------------------------
+// ---- heads --------------------------------------------------------------------------------
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
 fn lines_and_headers() {
     check_all(&[
-        // RFC 9112, section 2.2, allows a lone LF instead of CRLF, and empty lines before a request.
+        // RFC 9112, section 2.2, permits a lone LF instead of CRLF, and empty lines before a request.
         case("only LF everywhere", get_deal("d_1").replace("\r\n", "\n"), &[200], Stays),
         case("empty lines before", "\r\n\r\n".to_owned() + &get_deal("d_1"), &[200], Stays),
         case("bare CR in a value", get("x: a\rb\r\n"), &[400], Malformed),
@@ -352,7 +350,7 @@ fn lines_and_headers() {
         case("Host that is empty", get("").replace("host: h", "host:"), &[200], Stays),
         case("key with \\xff", latin1(&get("").replace(KEY, &format!("{KEY}\u{ff}"))), &[401], Stays),
         case("a key of 60 KB", get("").replace(KEY, &"k".repeat(60_000)), &[401], Stays),
-        // A proxy could drop a hop-by-hop key, but the server does not.
+        // A proxy would drop a header that `Connection` lists; the server does not.
         case("key named by Connection", get("connection: x-service-key\r\n"), &[200], Stays),
         case("two request ids", get("x-request-id: a\r\nx-request-id: b\r\n"), &[200], Stays),
         case("Connection: close, keep-alive", get("connection: close, keep-alive\r\n"), &[200], Closes),
@@ -371,7 +369,7 @@ fn targets() {
         case("authority form", target("h:80"), &[400], Stays),
         case("no slash", target("v1/deals/d_1"), &[400], Malformed),
         case("empty", target(""), &[400], Malformed),
-        // The http crate drops a fragment before anyone sees it.
+        // The http crate drops a fragment.
         case("fragment", target("/v1/deals/d_1#x"), &[200], Stays),
         case("dots", target("/v1/agents/../deals/d_1"), &[404], Stays),
         case("escaped CRLF", target("/v1/deals/d_1%0d%0ax:%20y"), &[404], Stays),
@@ -405,7 +403,7 @@ fn versions_and_methods() {
         case("no method", method(""), &[400], Malformed),
         case("method with an at sign", method("G@T"), &[400], Malformed),
         case("PRI", method("PRI"), &[405], Stays),
-        // What follows may be intended for the tunnel.
+        // The bytes after CONNECT may be intended for the tunnel.
         case("CONNECT", "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n", &[400], Closes),
         case("CONNECT to a path", method("CONNECT"), &[405], Closes),
         case("method of 60 KB", method(&"M".repeat(60_000)), &[405], Stays),
@@ -429,7 +427,7 @@ fn large_heads() {
     ]);
 }
 
-// ---- what is not HTTP/1.1 ------------------------------------------------------------------------------
+// ---- other protocols ------------------------------------------------------------------------------
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
@@ -450,16 +448,16 @@ fn other_protocols() {
         case("nearly the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[400], Malformed),
         case("the preface as HTTP/1.1", "PRI * HTTP/1.1\r\nhost: h\r\n\r\n", &[400], Stays),
         case("garbage after a request", get_deal("d_1") + "\0\0\0", &[200, 400], Malformed),
-        // An offer to upgrade may be ignored, and is.
+        // The server ignores offers to upgrade.
         case("upgrade to h2c", get(&upgrade("h2c")), &[200], Stays),
         case("upgrade to h2c with a body", post(&(upgrade("h2c") + &length()), AGENT), &[201], Stays),
         case("upgrade to websocket", get(websocket), &[200], Stays),
     ]);
 }
 
-/// The preface is recognized by all of its bytes, however they arrive.
+/// HTTP/2 is recognized only by the complete preface, in any division into packets.
 #[test]
-fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
+fn an_http_2_preface_cut_or_damaged_at_each_byte() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     let sandbox = sandbox();
@@ -468,13 +466,13 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
         let mut stream = connect(&sandbox);
         stream.set_nodelay(true).unwrap();
         stream.write_all(first).unwrap();
-        assert_served(&sandbox, "the first part of a preface");
+        assert_serves_others(&sandbox, "the first part of a preface");
         stream.write_all(&[second, SETTINGS].concat()).unwrap();
         let mut frame = [0; 9];
         stream.read_exact(&mut frame).unwrap();
         assert_eq!(frame[3], 4, "cut at {cut}: not SETTINGS: {frame:?}");
 
-        // If it ends there, it is neither HTTP/2 nor anything else.
+        // An incomplete preface is no request.
         let mut stream = connect(&sandbox);
         stream.write_all(first).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -485,7 +483,7 @@ fn the_preface_of_http_2_cut_and_spoilt_at_each_byte() {
     }
 }
 
-// ---- several requests at once --------------------------------------------------------------------------
+// ---- pipelined requests --------------------------------------------------------------------------
 
 #[test]
 #[rustfmt::skip] // A table: one case a line.
@@ -499,15 +497,15 @@ fn pipelines() {
         case("100 requests", get.repeat(100), &[200; 100], Stays),
         case("body, then bytes that are none of its", post.clone() + "garbage\r\n\r\n", &[201, 400], Malformed),
         case("last request, then another", get.replace("host", "connection: close\r\nhost") + &post, &[200], Closes),
-        // What follows an early response is the body that the server did not wait for.
+        // The bytes after an early response are the unread body.
         case("early response, then another", early + AGENT + &post, &[401], Closes),
         case("malformed, then another", "G@T / HTTP/1.1\r\n\r\n".to_owned() + &post, &[400], Malformed),
     ]);
 }
 
-/// A response that is ready is sent even if the next request has begun to arrive.
+/// A response is sent even if the next request is still arriving.
 #[test]
-fn a_pipeline_with_a_part_of_the_second_request() {
+fn a_pipeline_with_an_incomplete_second_request() {
     let sandbox = sandbox();
     let first = create_agent(AGENT);
     let second = get("x-request-id: second\r\n");
@@ -544,7 +542,7 @@ fn expectations() {
         case("with the body sent at once", post(&expect("100-continue"), AGENT), &[100, 201], Stays),
         case("in other case", post(&expect("100-CoNtInUe"), AGENT), &[100, 201], Stays),
         case("without a body", get("expect: 100-continue\r\n"), &[200], Stays),
-        // RFC 9110 leaves unknown expectations to the server: they are ignored.
+        // The server ignores unknown expectations, as RFC 9110 permits.
         case("unknown", post(&expect("200-ok"), AGENT), &[201], Stays),
         case("for HTTP/1.0, which does not know it", post(&expect("100-continue"), AGENT).replace("HTTP/1.1", "HTTP/1.0"), &[201], Ends),
         case("key refused", post(&expect("100-continue"), AGENT).replace(KEY, "wrong"), &[401], Closes),
@@ -556,7 +554,7 @@ fn expectations() {
 
 // ---- responses that must be readable ---------------------------------------------------------------------
 
-/// 7 MiB are more than the system's buffers hold: if the server stopped reading, they could not be sent.
+/// 7 MiB exceed the operating system's buffers: the client can send them only if the server continues reading.
 #[test]
 fn early_responses_are_readable_after_the_body_is_sent() {
     let sandbox = sandbox();
@@ -587,12 +585,12 @@ fn early_responses_are_readable_after_the_body_is_sent() {
         assert_closed(&mut stream);
     }
     assert!(sandbox.agents().is_empty());
-    assert_served(&sandbox, "early responses");
+    assert_serves_others(&sandbox, "early responses");
 }
 
-/// Closing with unread bytes makes the system discard the part of the response that it has not delivered yet.
+/// If the server closed with unread bytes, the operating system would discard the undelivered part of the response.
 #[test]
-fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
+fn a_large_last_response_arrives_completely() {
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,
         "x".repeat(8_000_000)
@@ -620,9 +618,9 @@ fn a_large_last_response_arrives_whole_whatever_follows_the_request() {
     }
 }
 
-/// Half of a request, and then nothing more: there is no response to an incomplete request.
+/// An incomplete request gets no response.
 #[test]
-fn requests_that_end_early() {
+fn incomplete_requests_get_no_response() {
     let sandbox = sandbox();
     let whole = create_agent(AGENT);
     for cut in 0..whole.len() {
@@ -638,5 +636,5 @@ fn requests_that_end_early() {
         );
     }
     assert!(sandbox.agents().is_empty());
-    assert_served(&sandbox, "requests that ended early");
+    assert_serves_others(&sandbox, "requests that ended early");
 }

@@ -1,9 +1,10 @@
-//! The contract's vectors over real HTTP, through a third-party client: HTTP/1.1 and HTTP/2.
+//! The contract's vectors over sockets, with hyper as the client: HTTP/1.1 and HTTP/2.
 
 use std::collections::BTreeMap;
 
 use crate::support::{
-    KEY, LOCALHOST, Received, check_request, limited, request_cases, request_of, trusting,
+    KEY, LOCALHOST, Received, check_request, request_cases, request_parts, start_with_limits,
+    tls_client_config,
 };
 use bytes::Bytes;
 use dealkit_server::Sandbox;
@@ -15,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::either::Either;
 
-/// Sends `request` (its URI is a target, without a host) on a connection of its own, encrypted if the sandbox speaks TLS.
+/// Sends `request`, whose URI has no host, on a new connection, with TLS if the sandbox has it.
 async fn send(sandbox: &Sandbox, version: Version, mut request: Request<Full<Bytes>>) -> Received {
     let address = sandbox.address();
     let tcp = TcpStream::connect(address).await.unwrap();
@@ -26,7 +27,7 @@ async fn send(sandbox: &Sandbox, version: Version, mut request: Request<Full<Byt
             Version::HTTP_2 => "h2",
             _ => "http/1.1",
         };
-        let connector = TlsConnector::from(trusting(sandbox, &[protocol]));
+        let connector = TlsConnector::from(tls_client_config(sandbox, &[protocol]));
         Either::Right(connector.connect(LOCALHOST.into(), tcp).await.unwrap())
     });
     let response = if version == Version::HTTP_2 {
@@ -59,8 +60,8 @@ async fn request_vectors(version: Version, is_encrypted: bool) {
     for case in request_cases(false) {
         let sandbox = sandboxes
             .entry(case["limits"].to_string())
-            .or_insert_with(|| limited(&case, is_encrypted));
-        let (method, target, headers, body) = request_of(&case);
+            .or_insert_with(|| start_with_limits(&case, is_encrypted));
+        let (method, target, headers, body) = request_parts(&case);
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(name, value);
@@ -70,7 +71,7 @@ async fn request_vectors(version: Version, is_encrypted: bool) {
     }
 }
 
-// Encryption does not change how a request is read, so each version is tested either with or without TLS.
+// TLS does not change the parsing of requests, so each version is tested either with or without it.
 
 #[tokio::test]
 async fn request_vectors_over_http_1() {
@@ -83,7 +84,7 @@ async fn request_vectors_over_http_2_and_tls() {
 }
 
 #[tokio::test]
-async fn head_has_the_length_of_the_body_it_leaves_out() {
+async fn a_head_response_has_the_length_of_the_body() {
     let sandbox = Sandbox::builder().start().unwrap();
     for version in [Version::HTTP_11, Version::HTTP_2] {
         for (id, key) in [("d_1", KEY), ("d_1", "wrong"), ("unknown", KEY)] {

@@ -1,12 +1,11 @@
-//! HTTP/2 as its callers see it: limits, timeouts, and how a connection ends. The rules of the frames are h2's.
+//! HTTP/2 from the client's side: limits, timeouts, and closing. The h2 crate tests the frames.
 
 use std::{thread, time::Duration};
 
 use crate::support::{
-    AGENT, HANG, connect,
-    http2::{Came, Http2, request},
+    AGENT, HANG, assert_serving, connect,
+    http2::{Http2, StreamResult, request},
     process::Running,
-    served,
 };
 use bytes::Bytes;
 use dealkit_server::Sandbox;
@@ -16,7 +15,7 @@ use tokio::time::timeout;
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Each on one connection, which goes on.
+/// The requests share one connection, which stays open.
 #[tokio::test]
 async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
     let sandbox = Sandbox::builder().start().unwrap();
@@ -34,7 +33,7 @@ async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
         (with(1, "x", &"x".repeat(70_000)), 431),
         (with(1_500, "x-many", &"y".repeat(40)), 431),
     ] {
-        let mut came = Came::default();
+        let mut came = StreamResult::default();
         caller.receive(request, "", &mut came).await.unwrap();
         assert_eq!(came.status, Some(expected));
     }
@@ -51,9 +50,9 @@ async fn heads_and_trailers_are_bounded_and_ignored_as_over_http_1() {
     assert_eq!(response.await.unwrap().status(), 201);
 }
 
-/// Requests that are given up at once make the server end the connection, instead of working for nobody.
+/// The server ends a connection whose client cancels many requests immediately (rapid reset).
 #[tokio::test]
-async fn rapid_reset_is_cut_short() {
+async fn rapid_reset_ends_the_connection() {
     let sandbox = Sandbox::builder().start().unwrap();
     let caller = Http2::connect(&sandbox).await;
     let mut given_up = 0;
@@ -68,14 +67,14 @@ async fn rapid_reset_is_cut_short() {
     }
     let error = caller.ended.await.unwrap().unwrap_err();
     assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM), "{error}");
-    served(&sandbox);
+    assert_serving(&sandbox);
 }
 
-// ---- callers that do not take or give what they could ----------------------------------------------------
+// ---- clients that do not read or write ----------------------------------------------------
 
-/// A caller with a window of zero, which answers no pings either: the timeout ends the connection.
+/// The timeout ends the connection of a client with a closed window that answers no pings.
 #[tokio::test]
-async fn responses_that_nobody_takes_end_at_the_timeout() {
+async fn unread_responses_end_at_the_timeout() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let mut beneath = connect(&sandbox);
     let stream = beneath.try_clone().unwrap();
@@ -93,13 +92,13 @@ async fn responses_that_nobody_takes_end_at_the_timeout() {
     }
     beneath.set_nonblocking(false).unwrap();
     std::io::copy(&mut beneath, &mut std::io::sink()).unwrap();
-    served(&sandbox);
+    assert_serving(&sandbox);
 }
 
-/// As many bodies at once as a connection may have, each almost complete.
+/// The maximum number of streams, each with an almost complete body.
 ///
-/// Each has its timeout, and their memory is bounded by the number of streams and the limit of a body. A connection that
-/// receives a body is not idle, and goes on afterwards.
+/// Each body has its timeout, and their memory is limited by the number of streams and the maximum body. A connection that
+/// receives a body is not idle, and stays open afterwards.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn slow_bodies_on_all_streams() {
@@ -122,39 +121,37 @@ async fn slow_bodies_on_all_streams() {
             .unwrap();
         streams.push((response, body));
     }
-    served(&server);
+    assert_serving(&server);
     for (response, _) in streams {
         assert_eq!(response.await.unwrap().status(), 408);
     }
     let came = caller.send("GET", "/v1/deals/d_1", "").await;
     assert_eq!(came.status, Some(200));
-    // Twice the 64 KiB on 128 streams, and 16 MiB for everything else.
+    // Twice 64 KiB on 128 streams, plus 16 MiB for everything else.
     let taken = server.memory("VmHWM").saturating_sub(before);
     assert!(taken < 32 << 20, "{} MiB", taken >> 20);
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_told_before_it_ends() {
+async fn an_idle_connection_gets_goaway() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
     let stream = tokio::net::TcpStream::connect(sandbox.address())
         .await
         .unwrap();
     let (sender, mut connection) = h2::client::handshake(stream).await.unwrap();
-    // Pings are not requests: they do not keep a connection open.
+    // Pings do not keep a connection open.
     let mut pings = connection.ping_pong().unwrap();
     let pings = tokio::spawn(async move { while pings.ping(h2::Ping::opaque()).await.is_ok() {} });
-    // An end without GOAWAY would be an error.
+    // Closing without GOAWAY would be an error.
     let ended = timeout(HANG, connection).await;
     ended.expect("it stays open").unwrap();
     pings.await.unwrap();
     drop(sender);
 }
 
-/// A request is refused before its body has arrived.
-///
-/// The rest of its stream is discarded, and the connection continues with everything else.
+/// After the rejection of a request, the server discards the rest of its body, and the connection continues.
 #[tokio::test]
-async fn a_refused_body_ends_its_stream_and_not_the_connection() {
+async fn a_rejected_body_ends_only_its_stream() {
     let sandbox = Sandbox::builder().max_body_bytes(1_000).start().unwrap();
     let mut caller = Http2::connect(&sandbox).await;
     for declared in [true, false] {
@@ -169,7 +166,7 @@ async fn a_refused_body_ends_its_stream_and_not_the_connection() {
             .unwrap();
         assert_eq!(response.await.unwrap().status(), 413);
 
-        // Far more than a window: it can be sent only if somebody reads it.
+        // Much larger than the window, so it can be sent only if the server reads it.
         body.send_data(Bytes::from(vec![b' '; 2_998_000]), true)
             .unwrap();
         let is_read = async {
@@ -183,12 +180,11 @@ async fn a_refused_body_ends_its_stream_and_not_the_connection() {
     }
 }
 
-// ---- the end -------------------------------------------------------------------------------------------
+// ---- shutdown -------------------------------------------------------------------------------------------
 
-/// Large responses in flight when the server is asked to stop arrive complete, to a caller that keeps sending window
-/// updates until the last byte.
+/// Large responses in flight at the shutdown arrive completely if the client keeps sending window updates.
 #[tokio::test]
-async fn shutdown_completes_what_is_in_flight() {
+async fn shutdown_completes_responses_in_flight() {
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,
         "x".repeat(6_000_000)
@@ -207,7 +203,7 @@ async fn shutdown_completes_what_is_in_flight() {
             let (response, _) = sender.send_request(request, true).unwrap();
             bodies.push(response.await.unwrap().into_body());
         }
-        // All are in flight, and none is complete.
+        // All responses are in flight and incomplete.
         let ending = thread::spawn(move || sandbox.shutdown());
         let readers = bodies.into_iter().map(|mut body| {
             tokio::spawn(async move {
@@ -229,14 +225,14 @@ async fn shutdown_completes_what_is_in_flight() {
     }
 }
 
-/// A request for a path that only programs on this machine may use.
+/// Builds a request to the control interface, which requires the host localhost.
 fn local(path: &str) -> http::Request<()> {
     let mut request = request("GET", path);
     *request.uri_mut() = format!("http://localhost{path}").parse().unwrap();
     request
 }
 
-/// A caller that answers pings, but keeps its window closed, and one that takes a single byte of each body.
+/// Two clients that answer pings: one keeps its window closed, the other reads a single byte of each body.
 #[tokio::test]
 async fn unread_bodies_end_their_connection() {
     let sandbox = Sandbox::builder().head_timeout(SHORT).start().unwrap();
@@ -255,10 +251,10 @@ async fn unread_bodies_end_their_connection() {
         let ended = timeout(HANG, ended).await;
         assert!(ended.is_ok(), "{window}: it stays open");
     }
-    served(&sandbox);
+    assert_serving(&sandbox);
 }
 
-/// Unread bodies share a memory budget with request bodies. Bodies that the store has anyway take none of it.
+/// Unread response bodies and request bodies share a memory budget. Bodies shared with the store do not count.
 #[tokio::test]
 async fn unread_bodies_have_a_budget() {
     let sandbox = Sandbox::builder()

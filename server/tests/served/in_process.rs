@@ -1,4 +1,4 @@
-//! The service as the transport of a client: the responses, the faults and the journal of a server, and no socket.
+//! The service as the transport of a client, without sockets: responses, faults and the journal.
 
 use std::{
     pin::pin,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::{AGENT, HANG, KEY, service};
 use dealkit::{Client, ClientBuilder, ErrorKind, Json, Outcome};
-use dealkit_server::{Cut, Fault, How, Reading, RecordedRequest, Service};
+use dealkit_server::{AfterCut, Cut, Fault, RecordedRequest, Service, Variant};
 use futures_util::FutureExt as _;
 
 fn builder(service: &Service) -> ClientBuilder {
@@ -43,8 +43,8 @@ async fn a_client_needs_no_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_fault_is_what_it_is_over_a_socket() {
-    let cut = |at, how| Fault::cut(at).how(how);
+async fn faults_have_the_same_effect_as_over_a_socket() {
+    let cut = |at, how| Fault::cut(at).after_cut(how);
     let short = Duration::from_millis(50);
     use ErrorKind::{Interrupted, Status, Timeout};
     use Outcome::{Rejected, Succeeded, Unknown};
@@ -53,20 +53,35 @@ async fn every_fault_is_what_it_is_over_a_socket() {
         (Fault::status(500), Status, Unknown, 0),
         (Fault::delay(Duration::from_secs(60)), Timeout, Unknown, 0),
         (Fault::hold(), Timeout, Unknown, 0),
-        (Fault::garbage(), Interrupted, Unknown, 0),
-        (Fault::act_then_reset(), Interrupted, Unknown, 1),
-        (cut(Cut::BeforeHead, How::Reset), Interrupted, Unknown, 0),
-        (cut(Cut::BeforeHead, How::Stall), Timeout, Unknown, 0),
-        (cut(Cut::InHead, How::Eof), Interrupted, Unknown, 1),
-        (cut(Cut::InHead, How::Stall), Timeout, Unknown, 1),
+        (Fault::malformed(), Interrupted, Unknown, 0),
+        (Fault::process_then_reset(), Interrupted, Unknown, 1),
         (
-            cut(Cut::AfterBytes(5), How::Reset),
+            cut(Cut::BeforeHead, AfterCut::Reset),
+            Interrupted,
+            Unknown,
+            0,
+        ),
+        (cut(Cut::BeforeHead, AfterCut::Stall), Timeout, Unknown, 0),
+        (cut(Cut::InHead, AfterCut::Eof), Interrupted, Unknown, 1),
+        (cut(Cut::InHead, AfterCut::Stall), Timeout, Unknown, 1),
+        (
+            cut(Cut::AfterBytes(5), AfterCut::Reset),
             Interrupted,
             Succeeded,
             1,
         ),
-        (cut(Cut::AfterBytes(5), How::Eof), Interrupted, Succeeded, 1),
-        (cut(Cut::AfterBytes(5), How::Stall), Timeout, Succeeded, 1),
+        (
+            cut(Cut::AfterBytes(5), AfterCut::Eof),
+            Interrupted,
+            Succeeded,
+            1,
+        ),
+        (
+            cut(Cut::AfterBytes(5), AfterCut::Stall),
+            Timeout,
+            Succeeded,
+            1,
+        ),
     ] {
         let service = service(|builder| builder);
         let name = format!("{fault:?}");
@@ -82,10 +97,10 @@ async fn every_fault_is_what_it_is_over_a_socket() {
         assert!(seen[0].fault.is_some(), "{name}");
         assert_eq!(seen[0].status, error.status(), "{name}");
     }
-    // A body that is no longer than the cut arrives whole.
+    // A body that is shorter than the cut arrives completely.
     let service = service(|builder| builder);
     service
-        .fail_next(cut(Cut::AfterBytes(1 << 20), How::Reset))
+        .fail_next(cut(Cut::AfterBytes(1 << 20), AfterCut::Reset))
         .unwrap();
     let client = builder(&service).build().unwrap();
     assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
@@ -93,15 +108,15 @@ async fn every_fault_is_what_it_is_over_a_socket() {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_is_read() {
-    let service = service(|builder| builder.reading(Reading::Chunked));
+async fn a_chunked_body_can_be_read() {
+    let service = service(|builder| builder.variant(Variant::Chunked));
     let client = builder(&service).build().unwrap();
     assert_eq!(client.deals().retrieve("d_1").await.unwrap().id, "d_1");
 }
 
-/// A caller that waits looks at each change once, however many requests there are, because thousands may wait.
+/// A waiting caller examines each change once, independent of the number of requests, because thousands may wait.
 #[tokio::test]
-async fn waiting_callers_look_at_changes_only() {
+async fn waiting_callers_examine_changes_only() {
     let service = service(|builder| builder);
     let client = builder(&service).build().unwrap();
     let request = || async { client.deals().retrieve("d_1").await.unwrap() };
@@ -121,7 +136,7 @@ async fn waiting_callers_look_at_changes_only() {
         request().await;
         assert!((&mut waiting).now_or_never().is_none());
     }
-    // Each request is recorded, and then amended by what became of it.
+    // Each request is recorded at its arrival, and updated at its response.
     let later = looked_at.load(Ordering::Relaxed);
     assert!(later < 1_100, "{later}");
     request().await;

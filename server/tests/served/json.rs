@@ -1,4 +1,4 @@
-//! Strict JSON: what is refused and where, and that everything else is read as serde_json reads it.
+//! Strict JSON: the rejected texts with their positions, and agreement with serde_json on all others.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 #[test]
-fn refusals_and_their_places() {
+fn rejected_texts_have_reasons_and_positions() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let too_deep = format!("{{\"a\":\n{}}}", nested(128));
     let cases: &[(&[u8], (usize, usize))] = &[
@@ -64,7 +64,7 @@ fn many_keys_take_linear_time_and_are_all_compared() {
     }
 }
 
-/// The differences from serde_json, by the reason that the reader gives.
+/// The reasons for which strict validation rejects JSON that serde_json accepts.
 const STRICTER: [&str; 3] = [
     "a key that this object already has",
     "an unpaired surrogate",

@@ -13,10 +13,10 @@ mod http;
 mod http2;
 mod in_process;
 mod json;
+mod namespaces;
 mod process;
 mod rate_limit;
 mod raw;
-mod readings;
 mod readme;
 mod sandbox;
 mod seed;
@@ -24,4 +24,4 @@ mod soak;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
-mod worlds;
+mod variants;

@@ -1,4 +1,4 @@
-//! The real binary: its first line, how signals end it, and what it says to a beginner.
+//! The binary: its first line, signals, environment variables, and error messages.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,13 +6,13 @@ use std::{
 };
 
 use crate::support::{
-    deal, get_deal,
+    get_deal,
     process::{Running, command},
-    send, unused_address,
+    retrieve_deal, send, unused_address,
 };
 use tempfile::NamedTempFile;
 
-fn refused(arguments: &[&str]) -> String {
+fn error_message(arguments: &[&str]) -> String {
     let Output {
         status,
         stdout,
@@ -25,17 +25,17 @@ fn refused(arguments: &[&str]) -> String {
 
 #[cfg(unix)]
 #[test]
-fn signals_end_it_with_code_0() {
+fn signals_end_the_server_with_code_0() {
     use rustix::process::Signal;
     for signal in [Signal::INT, Signal::TERM] {
         let mut server = Running::start(command(&["--listen", "127.0.0.1:0", "--log", "json"]));
         let expected = format!("dealkit-server listening on http://{}\n", server.address);
         assert_eq!(server.first_line, expected);
         assert_ne!(server.address.port(), 0);
-        assert_eq!(deal(&server, "d_1").status, 200);
+        assert_eq!(retrieve_deal(&server, "d_1").status, 200);
         server.signal(signal);
         assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal:?}");
-        // The log is complete although the process has ended.
+        // The log was flushed before the process ended.
         let line: serde_json::Value = serde_json::from_str(server.stderr().trim()).unwrap();
         assert_eq!(
             (&line["method"], &line["path"]),
@@ -64,7 +64,7 @@ fn the_log_shows_no_id_and_no_key() {
         &server,
         b"FETCH-SECRET /secret-id HTTP/1.1\r\nhost: h\r\n\r\n",
     );
-    // The page looks at the sandbox every two seconds.
+    // Requests to the control interface are not logged: the page sends one every two seconds.
     send(
         &server,
         b"GET /__sandbox/docs HTTP/1.1\r\nhost: localhost\r\n\r\n",
@@ -87,9 +87,9 @@ fn the_log_shows_no_id_and_no_key() {
     );
 }
 
-/// Nobody reads the log: requests must be answered all the same.
+/// Requests are served even if the pipe for the log is full.
 #[test]
-fn an_unread_log_holds_nothing_up() {
+fn an_unread_log_does_not_block_requests() {
     let server = Running::start(command(&["--listen", "127.0.0.1:0"]));
     let id = "i".repeat(128);
     let request = get_deal("d_1").replace("\r\n\r\n", &format!("\r\nx-request-id: {id}\r\n\r\n"));
@@ -99,7 +99,7 @@ fn an_unread_log_holds_nothing_up() {
 }
 
 #[test]
-fn settings_come_from_the_environment_too_and_flags_win() {
+fn flags_take_precedence_over_environment_variables() {
     let mut from_environment = command(&[]);
     from_environment
         .env("DEALKIT_SERVER_LISTEN", "127.0.0.1:0")
@@ -124,9 +124,9 @@ fn settings_come_from_the_environment_too_and_flags_win() {
     assert_eq!(send(&server, &request).status, 200);
 }
 
-/// As in a container, whose health check has the server's environment.
+/// In a container, the health check has the server's environment.
 #[test]
-fn health_asks_the_server_of_the_same_environment() {
+fn health_checks_the_server_of_the_same_environment() {
     let health = |listen: &str| {
         let mut asked = command(&["health"]);
         asked.env("DEALKIT_SERVER_LISTEN", listen);
@@ -142,35 +142,35 @@ fn health_asks_the_server_of_the_same_environment() {
     let server = Running::quiet(&["--no-admin", "--admin-token", "hunter2"]);
     let port = server.address.port();
     assert_eq!(health(&format!("127.0.0.1:{port}")), up);
-    // Where a server listens on every address, loopback is one of them.
+    // A server on 0.0.0.0 is reachable on loopback.
     assert_eq!(health(&format!("0.0.0.0:{port}")), up);
     drop(server);
     let (_unused, unused) = unused_address();
     let encrypted = Running::quiet(&["--tls", "self-signed"]);
     assert_eq!(health(&encrypted.address.to_string()), up);
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let somebody_else = other.local_addr().unwrap().to_string();
-    let answering = std::thread::spawn(move || {
+    let other_server = other.local_addr().unwrap().to_string();
+    let other_thread = std::thread::spawn(move || {
         let (mut stream, _) = other.accept().unwrap();
         // Closing with the request unread would reset the connection.
         let _ = stream.read(&mut [0; 1024]).unwrap();
         stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").unwrap();
     });
     for (listen, expected) in [
-        (somebody_else, "error: what answers at 127.0.0.1:"),
-        (unused.to_string(), "error: no answer at 127.0.0.1:"),
+        (other_server, "error: the program at 127.0.0.1:"),
+        (unused.to_string(), "error: no response from 127.0.0.1:"),
     ] {
-        let (code, told) = health(&listen);
+        let (code, message) = health(&listen);
         assert!(
-            code == Some(1) && told.starts_with(expected),
-            "{listen}: {told}"
+            code == Some(1) && message.starts_with(expected),
+            "{listen}: {message}"
         );
     }
-    answering.join().unwrap();
+    other_thread.join().unwrap();
 }
 
 #[test]
-fn keys_come_from_files_too() {
+fn keys_can_come_from_files() {
     let (key, token) = (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
     std::fs::write(key.path(), "from-file\n").unwrap();
     std::fs::write(token.path(), " hunter2 \r\n").unwrap();
@@ -187,17 +187,17 @@ fn keys_come_from_files_too() {
     let look = b"GET /__sandbox/requests HTTP/1.1\r\nhost: h\r\nx-sandbox-token: hunter2\r\n\r\n";
     assert_eq!(send(&server, look).status, 200);
 
-    let message = refused(&["--service-key-file", "/no/such/file"]);
+    let message = error_message(&["--service-key-file", "/no/such/file"]);
     let said = "'--service-key-file <FILE>': cannot be read: ";
     assert!(message.contains(said), "{message}");
     std::fs::write(key.path(), "hunter2 hunter2").unwrap();
-    let message = refused(&["--service-key-file", name(&key)]);
+    let message = error_message(&["--service-key-file", name(&key)]);
     assert!(
         message.contains("must be 1 to 1,024 visible ASCII"),
         "{message}"
     );
     assert!(!message.contains("hunter2"), "{message}");
-    let message = refused(&[
+    let message = error_message(&[
         "--service-key-file",
         name(&token),
         "--service-key",
@@ -212,8 +212,8 @@ fn name(file: &NamedTempFile) -> &str {
 }
 
 #[test]
-fn wrong_use_is_explained() {
-    let message = refused(&["--listen", "0.0.0.0:0"]);
+fn invalid_arguments_are_explained() {
+    let message = error_message(&["--listen", "0.0.0.0:0"]);
     for said in [
         "other machines",
         "DEALKIT_SERVER_SERVICE_KEY,",
@@ -223,35 +223,35 @@ fn wrong_use_is_explained() {
         assert!(message.contains(said), "{said}: {message}");
     }
     for arguments in [["--service-key", "hunter2 hunter2"], ["--service-key", ""]] {
-        let message = refused(&arguments);
+        let message = error_message(&arguments);
         assert!(
             message.contains("a service key must be 1 to 1,024 visible ASCII"),
             "{message}"
         );
         assert!(!message.contains("hunter2"), "{message}");
     }
-    assert!(!refused(&["--servicekey=hunter2"]).contains("hunter2"));
-    assert!(!refused(&["--service-key=hunter2", "hunter3"]).contains("hunter2"));
+    assert!(!error_message(&["--servicekey=hunter2"]).contains("hunter2"));
+    assert!(!error_message(&["--service-key=hunter2", "hunter3"]).contains("hunter2"));
     for (arguments, expected) in [
         (&["--no-such-flag"][..], "--no-such-flag"),
         (&["--listen", "8080"], "127.0.0.1:8080"),
         (&["--head-timeout", "soon"], "seconds"),
         (&["--head-timeout", "0"], "seconds"),
-        (&["--tls-name", "sandbox"], "TLS, which is off"),
+        (&["--tls-name", "sandbox"], "TLS is off"),
         (&["--log", "xml"], "text"),
         (&["--seed", "1"], "--generate"),
         (
-            &["--reading", "fancy"],
+            &["--variant", "fancy"],
             "possible values: reference, ok, forbidden,",
         ),
     ] {
-        let message = refused(arguments);
+        let message = error_message(arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
 }
 
 #[test]
-fn a_taken_port_is_code_1() {
+fn a_port_in_use_exits_with_code_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = command(&["--listen", &address]).output().unwrap();
@@ -265,7 +265,7 @@ fn a_taken_port_is_code_1() {
 }
 
 #[test]
-fn help_shows_no_environment() {
+fn help_shows_no_values_of_variables() {
     let mut help = command(&["--help"]);
     help.env("DEALKIT_SERVER_SERVICE_KEY", "hunter2")
         .env("DEALKIT_SERVER_DEALS", "hunter2");
@@ -275,7 +275,7 @@ fn help_shows_no_environment() {
 }
 
 #[test]
-fn an_empty_variable_counts_as_unset() {
+fn an_empty_variable_is_ignored() {
     let mut start = command(&["--listen", "127.0.0.1:0"]);
     for name in [
         "SERVICE_KEY",
@@ -289,5 +289,5 @@ fn an_empty_variable_counts_as_unset() {
         start.env(format!("DEALKIT_SERVER_{name}"), "");
     }
     let server = Running::start(start);
-    assert_eq!(deal(&server, "d_1").status, 200);
+    assert_eq!(retrieve_deal(&server, "d_1").status, 200);
 }

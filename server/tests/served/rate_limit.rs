@@ -1,22 +1,22 @@
-//! A limit on the requests of each world, and clients that run into it. The clock is paused.
+//! The rate limit of each namespace, and clients that exceed it. The clock is paused.
 
 use std::time::Duration;
 
 use crate::support::{
-    KEY, deal,
+    KEY,
     process::{Running, command},
-    service,
+    retrieve_deal, service,
 };
 use bytes::Bytes;
-use dealkit_server::{Reading, SandboxBody, Service};
+use dealkit_server::{SandboxBody, Service, Variant};
 use http::{Request, Response};
 use tokio::time::advance;
 use tower_service::Service as _;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn limited(limit: u16) -> Service {
-    service(|builder| builder.worlds("test-*").rate_limit(limit))
+fn limited_service(limit: u16) -> Service {
+    service(|builder| builder.namespaces("test-*").rate_limit(limit))
 }
 
 async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
@@ -25,8 +25,8 @@ async fn get(service: &Service, key: &str) -> Response<SandboxBody> {
     service.clone().call(request).await.unwrap()
 }
 
-/// The status, `RateLimit` and `Retry-After` of a response.
-async fn told(service: &Service, key: &str) -> (u16, String, String) {
+/// Returns the status, `RateLimit` and `Retry-After` of a response.
+async fn limit_headers(service: &Service, key: &str) -> (u16, String, String) {
     let response = get(service, key).await;
     let header = |name| {
         let mut all = response.headers().get_all(name).iter();
@@ -43,16 +43,19 @@ async fn told(service: &Service, key: &str) -> (u16, String, String) {
     )
 }
 
-fn seen(status: u16, left: &str, retry_after: &str) -> (u16, String, String) {
+fn expected(status: u16, left: &str, retry_after: &str) -> (u16, String, String) {
     (status, left.to_owned(), retry_after.to_owned())
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_world_has_a_bucket_that_fills_up_at_the_rate() {
-    let service = limited(5);
+async fn each_namespace_has_a_token_bucket() {
+    let service = limited_service(5);
     for left in (0..5).rev() {
         let shown = format!("\"key\";r={left};t=1");
-        assert_eq!(told(&service, KEY).await, seen(200, &shown, ""));
+        assert_eq!(
+            limit_headers(&service, KEY).await,
+            expected(200, &shown, "")
+        );
     }
     let refused = get(&service, KEY).await;
     assert_eq!(refused.headers()["ratelimit-policy"], "\"key\";q=5;w=1");
@@ -61,29 +64,41 @@ async fn each_world_has_a_bucket_that_fills_up_at_the_rate() {
         "application/problem+json"
     );
     let none_left = "\"key\";r=0;t=1";
-    assert_eq!(told(&service, KEY).await, seen(429, none_left, "1"));
-    // A refusal costs nothing, and what comes back comes evenly.
+    assert_eq!(
+        limit_headers(&service, KEY).await,
+        expected(429, none_left, "1")
+    );
+    // A rejected request takes no token, and tokens return evenly.
     advance(SECOND / 10).await;
-    assert_eq!(told(&service, KEY).await, seen(429, none_left, "1"));
+    assert_eq!(
+        limit_headers(&service, KEY).await,
+        expected(429, none_left, "1")
+    );
     advance(SECOND / 10).await;
-    assert_eq!(told(&service, KEY).await, seen(200, none_left, ""));
-    assert_eq!(told(&service, KEY).await.0, 429);
-    // Another world is not affected, and a key that is not accepted has no bucket.
-    let first = seen(200, "\"key\";r=4;t=1", "");
-    assert_eq!(told(&service, "test-1").await, first);
+    assert_eq!(
+        limit_headers(&service, KEY).await,
+        expected(200, none_left, "")
+    );
+    assert_eq!(limit_headers(&service, KEY).await.0, 429);
+    // Other namespaces are not affected, and unknown keys have no bucket.
+    let first = expected(200, "\"key\";r=4;t=1", "");
+    assert_eq!(limit_headers(&service, "test-1").await, first);
     for _ in 0..10 {
-        assert_eq!(told(&service, "wrong").await, seen(401, "", ""));
+        assert_eq!(
+            limit_headers(&service, "wrong").await,
+            expected(401, "", "")
+        );
     }
     service.reset();
-    assert_eq!(told(&service, KEY).await.0, 200);
+    assert_eq!(limit_headers(&service, KEY).await.0, 200);
     advance(SECOND).await;
-    assert_eq!(told(&service, KEY).await, first);
+    assert_eq!(limit_headers(&service, KEY).await, first);
 }
 
-/// A refusal is read as the service would write it.
+/// The variants apply to rejections of the rate limit.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_written_in_the_reading() {
-    let service = service(|builder| builder.rate_limit(1).reading(Reading::ErrorsHtml));
+async fn variants_apply_to_rejections() {
+    let service = service(|builder| builder.rate_limit(1).variant(Variant::ErrorsHtml));
     assert_eq!(get(&service, KEY).await.status(), 200);
     let refused = get(&service, KEY).await;
     assert_eq!(
@@ -97,10 +112,10 @@ async fn a_refusal_is_written_in_the_reading() {
 }
 
 #[test]
-fn a_program_is_limited_too() {
+fn a_dealkit_client_is_limited() {
     let server = Running::quiet(&["--rate-limit", "1"]);
-    assert_eq!(deal(&server, "d_1").status, 200);
-    let mut further = (0..100).map(|_| deal(&server, "d_1"));
+    assert_eq!(retrieve_deal(&server, "d_1").status, 200);
+    let mut further = (0..100).map(|_| retrieve_deal(&server, "d_1"));
     let refused = further.find(|response| response.status != 200).unwrap();
     refused.check_invariants("beyond the limit", false);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What only bare sockets can do: malformed heads, early responses, slow and silent callers.
+//! Tests that need TCP sockets: malformed heads, early responses, slow and silent clients.
 
 use std::{
     collections::BTreeMap,
@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::support::{
-    check_request, connect, get_deal, limited, line, post_head, read_response, request_bytes,
-    request_cases,
+    check_request, connect, get_deal, line, post_head, read_response, request_bytes, request_cases,
+    start_with_limits,
 };
 use dealkit_server::Sandbox;
 
@@ -20,7 +20,7 @@ fn raw_vectors() {
         for case in request_cases(true) {
             let sandbox = sandboxes
                 .entry(case["limits"].to_string())
-                .or_insert_with(|| limited(&case, is_encrypted));
+                .or_insert_with(|| start_with_limits(&case, is_encrypted));
             let mut line = line(sandbox);
             line.write_all(&request_bytes(&case)).unwrap();
             let is_head = case["request"]["method"] == "HEAD";
@@ -30,7 +30,7 @@ fn raw_vectors() {
 }
 
 #[test]
-fn not_more_than_8_mib_are_discarded() {
+fn at_most_8_mib_are_discarded() {
     let sandbox = Sandbox::builder().start().unwrap();
     let mut stream = connect(&sandbox);
     stream
@@ -45,10 +45,10 @@ fn not_more_than_8_mib_are_discarded() {
     }
 }
 
-/// The time to read a response begins again whenever the caller has read some of it. The caller pauses for an eighth of that time,
-/// so that a busy machine makes no difference.
+/// The write timeout restarts whenever the client reads. The client pauses for an eighth of it, so that a busy machine does not
+/// matter.
 #[test]
-fn a_caller_that_reads_slowly_but_steadily_gets_everything() {
+fn a_slow_but_steady_reader_gets_everything() {
     const LIMIT: Duration = Duration::from_secs(4);
     let text = format!(
         r#"{{"id": "big", "external_id": "{}"}}"#,

@@ -1,14 +1,14 @@
-//! README.md against the server: it lists every flag, fault, reading and path of the interface, and nothing else.
+//! README.md lists exactly the flags, fault fields, variants and paths of the server.
 
 use std::collections::BTreeSet;
 
 use crate::support::{process::command, send};
-use dealkit_server::{Fault, Reading, Sandbox};
+use dealkit_server::{Fault, Sandbox, Variant};
 
 const README: &str = include_str!("../../README.md");
 
-/// The first cells of the table in a section: the parts in backticks.
-fn table(section: &str) -> BTreeSet<String> {
+/// Returns the code in the first column of a table in this section.
+fn first_column(section: &str) -> BTreeSet<String> {
     let (_, rest) = README.split_once(&format!("\n## {section}\n")).unwrap();
     let section = rest.split("\n## ").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -16,12 +16,12 @@ fn table(section: &str) -> BTreeSet<String> {
     cells.collect()
 }
 
-fn set<T: Into<String>>(of: impl IntoIterator<Item = T>) -> BTreeSet<String> {
-    of.into_iter().map(Into::into).collect()
+fn set<T: Into<String>>(items: impl IntoIterator<Item = T>) -> BTreeSet<String> {
+    items.into_iter().map(Into::into).collect()
 }
 
 #[test]
-fn every_flag_is_there() {
+fn readme_lists_every_flag() {
     let help = command(&["--help"]).output().unwrap().stdout;
     let help = String::from_utf8(help).unwrap();
     let flags = help.lines().filter_map(|line| {
@@ -37,9 +37,9 @@ fn every_flag_is_there() {
         flags.remove("--help") && flags.remove("--version"),
         "{flags:?}"
     );
-    // The table has them in words, as clap writes them in the help.
+    // The table describes these flags in words.
     assert_eq!(
-        table("Flags"),
+        first_column("Flags"),
         flags
             .iter()
             .map(|flag| flag.replace(['<', '>'], ""))
@@ -53,27 +53,27 @@ fn every_flag_is_there() {
 }
 
 #[test]
-fn every_reading_is_there() {
+fn readme_lists_every_variant() {
     assert_eq!(
-        table("Other readings"),
-        set(Reading::all().iter().map(|reading| reading.name()))
+        first_column("Other variants"),
+        set(Variant::all().iter().map(|variant| variant.name()))
     );
 }
 
 #[test]
-fn every_field_of_a_fault_is_there() {
+fn readme_lists_every_field_of_a_fault() {
     let error = Fault::from_json(r#"{"unknown": 1}"#)
         .unwrap_err()
         .to_string();
     let (_, fields) = error.split_once("expected ").unwrap();
     assert_eq!(
-        table("Faults on demand"),
+        first_column("Faults on demand"),
         set(fields.split('`').skip(1).step_by(2))
     );
 }
 
 #[test]
-fn every_path_of_the_interface_is_there() {
+fn readme_lists_every_path_of_the_interface() {
     let sandbox = Sandbox::builder().start().unwrap();
     let unknown = send(
         &sandbox,
@@ -86,7 +86,7 @@ fn every_path_of_the_interface_is_there() {
         .trim_end_matches(". Check the base URL and the path.")
         .replace(" and ", ", ");
     assert_eq!(
-        table("Inspect and control the sandbox"),
+        first_column("Inspect and control the sandbox"),
         set(routes.split(", "))
     );
 }

@@ -1,4 +1,4 @@
-//! The server as a value: started, inspected, reset, stopped.
+//! The embedded server: start, reset, stop, limits and errors.
 
 use std::{
     io::Write,
@@ -6,14 +6,16 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{AGENT, KEY, connect, create, deal, get_deal, post_head, read_response};
+use crate::support::{
+    AGENT, KEY, connect, create, get_deal, post_head, read_response, retrieve_deal,
+};
 use dealkit_server::{Sandbox, StartError};
 
 #[tokio::test]
-async fn it_starts_and_drops_inside_an_async_program() {
+async fn it_starts_and_stops_in_an_async_program() {
     let sandbox = Sandbox::builder().start().unwrap();
     let address = sandbox.address();
-    let response = tokio::task::spawn_blocking(move || deal(address, "d_1"));
+    let response = tokio::task::spawn_blocking(move || retrieve_deal(address, "d_1"));
     assert_eq!(response.await.unwrap().status, 200);
     drop(sandbox);
     Sandbox::builder().start().unwrap().shutdown();
@@ -26,8 +28,8 @@ async fn it_starts_and_drops_inside_an_async_program() {
 }
 
 #[test]
-fn dropping_frees_the_port_at_once_even_with_open_connections() {
-    // An address of its own, so that no other program takes the port meanwhile.
+fn dropping_frees_the_port_despite_open_connections() {
+    // A separate loopback address, so that no other program takes the port.
     let listen = (
         [127, 0, 0, if cfg!(target_os = "linux") { 2 } else { 1 }],
         0,
@@ -52,9 +54,9 @@ fn dropping_frees_the_port_at_once_even_with_open_connections() {
     assert_eq!(again.address(), address);
 }
 
-/// The store is bounded in bytes too: what does not fit is refused, and something smaller still fits.
+/// The store's size is limited. A smaller agent still fits after the rejection of a larger one.
 #[test]
-fn the_store_is_bounded_in_bytes() {
+fn the_size_of_the_store_is_limited() {
     let sandbox = Sandbox::builder().max_store_bytes(2_000).start().unwrap();
     let long = AGENT.replace(
         "{}",
@@ -72,7 +74,7 @@ fn the_store_is_bounded_in_bytes() {
         let text = "x".repeat(length);
         format!(r#"{{"id": "{id}", "external_id": "{text}"}}"#)
     };
-    // What is replaced takes no space any more.
+    // A replaced deal frees its memory.
     for _ in 0..5 {
         sandbox.insert_deal(deal("d_9", 500)).unwrap();
     }
@@ -83,7 +85,7 @@ fn the_store_is_bounded_in_bytes() {
 }
 
 #[test]
-fn wrong_settings_start_nothing_and_show_no_key() {
+fn invalid_settings_are_errors_without_keys() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     for builder in [Sandbox::builder(), Sandbox::builder().service_key(KEY)] {
         assert!(matches!(
@@ -121,6 +123,6 @@ fn wrong_settings_start_nothing_and_show_no_key() {
         ("two words", false),
         ("a**", false),
     ] {
-        assert_eq!(Sandbox::builder().worlds(keys).service().is_ok(), valid);
+        assert_eq!(Sandbox::builder().namespaces(keys).service().is_ok(), valid);
     }
 }

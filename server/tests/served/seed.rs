@@ -1,8 +1,8 @@
-//! Seeds: files in both forms, generated deals, and errors that say where the problem is.
+//! Initial deals: files in both formats, generated deals, and the positions in error messages.
 
 use std::{collections::BTreeSet, fs};
 
-use crate::support::{KEY, asking, deal, handled, process::Running, send};
+use crate::support::{KEY, build_request, handle, process::Running, retrieve_deal, send};
 use bytes::Bytes;
 use dealkit::{
     Deal,
@@ -11,21 +11,21 @@ use dealkit::{
 use dealkit_server::{Sandbox, SeedDeal, Service, generate};
 use tempfile::NamedTempFile;
 
-/// A file that is deleted after the test.
+/// Creates a temporary file.
 fn file(content: impl AsRef<[u8]>) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     fs::write(&file, content).unwrap();
     file
 }
 
-fn served(service: &Service, id: &str) -> Option<Bytes> {
-    let request = asking("GET", &format!("/v1/deals/{id}"), KEY);
-    let response = handled(service, request, "");
+fn served_json(service: &Service, id: &str) -> Option<Bytes> {
+    let request = build_request("GET", &format!("/v1/deals/{id}"), KEY);
+    let response = handle(service, request, "");
     (response.status == 200).then_some(response.body)
 }
 
-/// The message for a file with this content.
-fn refusal(content: impl AsRef<[u8]>) -> String {
+/// Returns the error message for a file with this content.
+fn error_message(content: impl AsRef<[u8]>) -> String {
     let file = file(content);
     let error = Sandbox::builder()
         .deals_file(file.path())
@@ -40,7 +40,7 @@ fn refusal(content: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn both_forms_of_a_file_are_served_byte_for_byte() {
+fn both_file_formats_are_served_byte_for_byte() {
     let first = r#"{"id":"x","application":{"requested_amount":10.10,  "later":1.0e2}}"#;
     let second = r#"{ "id" : "y" }"#;
     for content in [
@@ -52,10 +52,10 @@ fn both_forms_of_a_file_are_served_byte_for_byte() {
         let file = file(content);
         let sandbox = Sandbox::builder().deals_file(file.path()).start().unwrap();
         for (id, text) in [("x", first), ("y", second)] {
-            assert_eq!(deal(&sandbox, id).body, text);
+            assert_eq!(retrieve_deal(&sandbox, id).body, text);
         }
         assert_eq!(
-            deal(&sandbox, "d_1").status,
+            retrieve_deal(&sandbox, "d_1").status,
             404,
             "the samples are replaced"
         );
@@ -63,7 +63,7 @@ fn both_forms_of_a_file_are_served_byte_for_byte() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_contain_the_position() {
     let good = r#"{"id":"x"}"#;
     let bad = r#"{"id":"y","application":{"offers":[{},{"expiry_date_time":"soon"}]}}"#;
     for (content, expected) in [
@@ -99,17 +99,17 @@ fn errors_say_where() {
         ("{\n  \"id\": 1\n}\n".to_owned(), ": line 1: /id: expected"),
         (" \n".to_owned(), ": is empty"),
         (
-            // The first one is skipped, as editors on Windows write it.
+            // The first byte order mark is skipped, because editors on Windows write it.
             "\u{feff}\u{feff}[]".to_owned(),
             ": line 1: is not strict JSON: a byte order mark",
         ),
     ] {
-        let refusal = refusal(content);
-        assert!(refusal.starts_with(expected), "{expected}{refusal}");
-        assert!(!refusal.contains("soon"), "{refusal}");
+        let message = error_message(content);
+        assert!(message.starts_with(expected), "{expected}{message}");
+        assert!(!message.contains("soon"), "{message}");
     }
     assert!(
-        refusal(b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
+        error_message(b"{\"id\":\"x\"}\n{\"id\":\"\xff\"}")
             .starts_with(": line 2: is not strict JSON: a byte")
     );
     let missing = Sandbox::builder()
@@ -124,7 +124,7 @@ fn errors_say_where() {
 }
 
 #[test]
-fn deals_come_as_text_value_and_deal() {
+fn deals_can_be_strings_values_and_deals() {
     let deal = Deal::from_json(br#"{"id":"c"}"#).unwrap();
     let seeds: [SeedDeal; 3] = [
         r#"{"id":"a"}"#.into(),
@@ -133,7 +133,7 @@ fn deals_come_as_text_value_and_deal() {
     ];
     let service = Sandbox::builder().deals(seeds).service().unwrap();
     for id in ["a", "b", "c"] {
-        assert!(served(&service, id).is_some(), "{id}");
+        assert!(served_json(&service, id).is_some(), "{id}");
     }
     let error = Sandbox::builder()
         .deals(["{}"])
@@ -144,7 +144,7 @@ fn deals_come_as_text_value_and_deal() {
     assert!(service.insert_deal("[]").is_err());
     service.insert_deal(r#"{"id":"a","status":"NEW"}"#).unwrap();
     assert_eq!(
-        served(&service, "a").unwrap(),
+        served_json(&service, "a").unwrap(),
         r#"{"id":"a","status":"NEW"}"#
     );
 }
@@ -154,16 +154,16 @@ fn samples_have_every_field_or_few() {
     let samples = SeedDeal::samples();
     assert_eq!(samples.len(), 3);
     let service = Sandbox::builder().deals(samples).service().unwrap();
-    assert_complete(&served(&service, "d_1").unwrap());
-    assert!(served(&service, "d_2").is_some() && served(&service, "d_3").is_some());
-    let showpiece = String::from_utf8(served(&service, "d_1").unwrap().to_vec()).unwrap();
+    assert_complete(&served_json(&service, "d_1").unwrap());
+    assert!(served_json(&service, "d_2").is_some() && served_json(&service, "d_3").is_some());
+    let showpiece = String::from_utf8(served_json(&service, "d_1").unwrap().to_vec()).unwrap();
     assert!(showpiece.contains("\"percent_of_commission\": 10.10,"));
     let deal = Deal::from_json(showpiece.as_bytes()).unwrap();
     assert!(deal.quotes.len() == 2 && deal.application.unwrap().offers.len() == 2);
 }
 
-/// Every field of the table is present and not null, and there are no others.
-fn complete(value: &serde_json::Value, model: &Model) {
+/// Returns true if the value has exactly the model's fields, and none is null.
+fn is_complete(value: &serde_json::Value, model: &Model) {
     let object = value.as_object().unwrap();
     let names = BTreeSet::from_iter(object.keys().map(String::as_str));
     let expected = model.fields.iter().map(|field| field.wire);
@@ -171,11 +171,11 @@ fn complete(value: &serde_json::Value, model: &Model) {
     for field in model.fields {
         let value = &object[field.wire];
         match field.kind {
-            FieldKind::One(model) => complete(value, model),
-            FieldKind::Many(model) => {
+            FieldKind::Model(model) => is_complete(value, model),
+            FieldKind::ModelList(model) => {
                 let items = value.as_array().unwrap();
                 assert!(!items.is_empty(), "{}", field.wire);
-                items.iter().for_each(|item| complete(item, model));
+                items.iter().for_each(|item| is_complete(item, model));
             }
             _ => assert!(!value.is_null(), "{}", field.wire),
         }
@@ -183,24 +183,24 @@ fn complete(value: &serde_json::Value, model: &Model) {
 }
 
 fn assert_complete(deal: &[u8]) {
-    complete(&serde_json::from_slice(deal).unwrap(), Deal::SCHEMA);
+    is_complete(&serde_json::from_slice(deal).unwrap(), Deal::SCHEMA);
 }
 
 #[test]
-fn made_up_deals_are_deals() {
+fn generated_deals_are_valid() {
     let seeds = (0..500).map(|index| SeedDeal::from(generate::deal(index, 7)));
     let service = Sandbox::builder().deals(seeds).service().unwrap();
     for index in 0..500 {
-        let text = served(&service, &generate::id(index)).unwrap();
+        let text = served_json(&service, &generate::id(index)).unwrap();
         assert_eq!(text, generate::deal(index, 7));
         assert_complete(&text);
         Deal::from_json(&text).unwrap();
     }
 }
 
-/// A user's test may contain a value of a generated deal, so these must never change.
+/// Generated deals must never change, because users' tests may contain their values.
 #[test]
-fn made_up_deals_never_change() {
+fn generated_deals_never_change() {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for index in 0..100 {
         for byte in generate::deal(index, 42).bytes() {
@@ -216,7 +216,7 @@ fn made_up_deals_never_change() {
 const HASH_OF_THE_FIRST_100: u64 = 18_102_182_122_274_351_732;
 
 #[test]
-fn made_up_deals_come_beside_a_file() {
+fn generated_deals_can_be_combined_with_a_file() {
     let beside = file(r#"[{"id":"x"}]"#);
     let sandbox = Sandbox::builder()
         .deals_file(beside.path())
@@ -230,7 +230,7 @@ fn made_up_deals_come_beside_a_file() {
         ("g_2", 404),
         ("d_1", 404),
     ] {
-        assert_eq!(deal(&sandbox, id).status, status, "{id}");
+        assert_eq!(retrieve_deal(&sandbox, id).status, status, "{id}");
     }
     let clash = file(r#"[{"id":"g_1"}]"#);
     let error = Sandbox::builder()
@@ -248,21 +248,21 @@ fn made_up_deals_come_beside_a_file() {
     assert_eq!(error, "generate: expected at most 1000000 deals");
 }
 
-/// The ids of generated deals are kept, and of most no text, which would take five gigabytes for a million.
+/// The server stores the ids of generated deals, but not the JSON of most, which would use five gigabytes for a million.
 #[cfg(target_os = "linux")]
 #[test]
 fn many_generated_deals_take_little_memory() {
     let server = Running::quiet(&["--generate", "200000", "--seed", "7"]);
     for index in [0, 999, 1_000, 199_999] {
         let expected = generate::deal(index, 7);
-        assert_eq!(deal(&server, &generate::id(index)).body, expected);
+        assert_eq!(retrieve_deal(&server, &generate::id(index)).body, expected);
     }
-    assert_eq!(deal(&server, "g_200000").status, 404);
+    assert_eq!(retrieve_deal(&server, "g_200000").status, 404);
     let page = "GET /__sandbox/deals?limit=3&after=g_199998 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let page = send(&server, page).value();
     let ids = page["deals"].as_array().unwrap().iter();
     let ids: Vec<_> = ids.map(|deal| deal["id"].as_str().unwrap()).collect();
-    // In the order of bytes.
+    // In byte order.
     assert_eq!(ids, ["g_199999", "g_2", "g_20"]);
     let taken = server.memory("VmHWM");
     assert!(taken < 256 << 20, "{} MiB", taken >> 20);

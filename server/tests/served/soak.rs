@@ -1,5 +1,5 @@
-//! Many calls through many faults: no agent is created twice, none that was acknowledged is lost, the outcome of an error is
-//! true, every call ends in time, nothing panics, and no descriptor is leaked. Only `make soak` runs it, alone in its process.
+//! Many calls with many faults: no agent is created twice, no acknowledged agent is lost, the outcomes of errors are true, every
+//! call ends in time, nothing panics, and no descriptor is leaked. Only `make soak` runs this test, alone in its process.
 
 use std::{
     collections::HashMap,
@@ -12,16 +12,16 @@ use std::{
 };
 
 use dealkit::{AgentProfile, Client, CreateAgent, Error, Outcome};
-use dealkit_server::{Cut, Fault, How, Sandbox};
+use dealkit_server::{AfterCut, Cut, Fault, Sandbox};
 use tokio::task::JoinSet;
 
 const CALLS_A_ROUND: usize = 500;
 const IN_FLIGHT: usize = 64;
 
-/// How long a call may take.
+/// Time limit of a call.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The results of the calls of one kind.
+/// The results of the calls of one operation.
 #[derive(Debug, Default)]
 struct Tally {
     succeeded: usize,
@@ -29,7 +29,7 @@ struct Tally {
     latest: Duration,
 }
 
-/// The faults of a round: every kind, each with a probability of its own.
+/// Adds the faults of a round: each kind, with its own probability.
 fn add_faults(sandbox: &Sandbox, round: u64) {
     let millis = Duration::from_millis;
     let mut faults = vec![
@@ -42,21 +42,21 @@ fn add_faults(sandbox: &Sandbox, round: u64) {
         Fault::status(204),
         Fault::delay(millis(20)),
         Fault::delay(millis(2_000)),
-        Fault::garbage(),
-        Fault::act_then_reset(),
-        Fault::act_then_reset().delayed(millis(50)),
+        Fault::malformed(),
+        Fault::process_then_reset(),
+        Fault::process_then_reset().delayed(millis(50)),
     ];
-    for how in [How::Reset, How::Eof, How::Stall] {
+    for how in [AfterCut::Reset, AfterCut::Eof, AfterCut::Stall] {
         for cut in [
             Cut::BeforeHead,
             Cut::InHead,
             Cut::AfterBytes(0),
             Cut::AfterBytes(40),
         ] {
-            faults.push(Fault::cut(cut).how(how));
+            faults.push(Fault::cut(cut).after_cut(how));
         }
     }
-    // A service that is overloaded slows its client down, so this happens only in some rounds.
+    // Only in some rounds, because a client reduces its rate when the service is overloaded.
     if round.is_multiple_of(4) {
         faults.push(Fault::status(429).retry_after(0));
         faults.push(Fault::status(503).retry_after(0));
@@ -79,7 +79,7 @@ fn client(sandbox: &Sandbox, round: u64) -> Client {
         .unwrap()
 }
 
-/// A call, and how long it took.
+/// A call and its duration.
 type Called = (String, Result<Option<String>, Error>, Duration);
 
 async fn call(client: Client, name: String) -> Called {
@@ -146,11 +146,11 @@ async fn round(sandbox: &Sandbox, number: u64, tally: &mut Tally) {
     }
 }
 
-/// Checks that what an error says about the agent is true.
+/// Checks that the error's outcome matches the existence of the agent.
 fn check(name: &str, error: &Error, is_created: bool) {
     match error.outcome() {
         Outcome::NotSent | Outcome::Rejected => assert!(!is_created, "{name} exists: {error}"),
-        // A made-up 200 claims that there is an agent. It is the one lie among the faults.
+        // A fault with status 200 claims that the agent exists: the only fault with a false response.
         Outcome::Succeeded => assert!(
             is_created
                 || matches!(
@@ -167,8 +167,7 @@ fn descriptors() -> Option<usize> {
     std::fs::read_dir("/proc/self/fd").ok().map(Iterator::count)
 }
 
-/// Runs `rounds` rounds; returns the longest time by which a call exceeded its limit, less the lateness of a mere
-/// timer.
+/// Runs `rounds` rounds. Returns the longest time by which a call exceeded its limit, minus the delay of a plain timer.
 fn soak(rounds: u64) -> Duration {
     let panics = Arc::new(AtomicUsize::new(0));
     let (counted, shown) = (Arc::clone(&panics), panic::take_hook());
@@ -176,11 +175,11 @@ fn soak(rounds: u64) -> Duration {
         counted.fetch_add(1, Ordering::Relaxed);
         shown(info);
     }));
-    // The first runtime of a process opens the descriptors for signals, which are never closed.
+    // The first runtime of a process opens descriptors for signals, which stay open.
     Sandbox::builder().start().unwrap().shutdown();
     let before = descriptors();
     let mut tally = Tally::default();
-    let mut hiccup = Duration::ZERO;
+    let mut timer_delay = Duration::ZERO;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -198,7 +197,7 @@ fn soak(rounds: u64) -> Duration {
         };
         tokio::select! {
             () = calls => {}
-            () = watch_hiccups(&mut hiccup) => {}
+            () = measure_timer_delay(&mut timer_delay) => {}
         }
         sandbox.shutdown();
     });
@@ -208,23 +207,23 @@ fn soak(rounds: u64) -> Duration {
         descriptors()
     );
     assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked");
-    // The faults did something, and did not do everything.
+    // Some calls failed, and some succeeded.
     let calls = tally.succeeded + tally.failed;
     assert!(
         tally.succeeded > calls / 3 && tally.failed > calls / 50,
         "{tally:?}"
     );
     assert_eq!(descriptors(), before, "descriptors are left");
-    tally.latest.saturating_sub(TIMEOUT + hiccup)
+    tally.latest.saturating_sub(TIMEOUT + timer_delay)
 }
 
-/// Keeps the longest time by which the machine was late for a mere timer.
-async fn watch_hiccups(hiccup: &mut Duration) {
+/// Measures the longest delay of a plain timer on this machine.
+async fn measure_timer_delay(max_delay: &mut Duration) {
     loop {
         let began = Instant::now();
         let nap = Duration::from_millis(5);
         tokio::time::sleep(nap).await;
-        *hiccup = (*hiccup).max(began.elapsed().saturating_sub(nap));
+        *max_delay = (*max_delay).max(began.elapsed().saturating_sub(nap));
     }
 }
 

@@ -1,5 +1,5 @@
-//! TLS: who trusts the server, whom it lets in, and what it tells everybody else. The contract's vectors over TLS are in
-//! `http.rs` and `raw.rs`, and what faults do to a connection in `faults.rs`.
+//! TLS: server and client certificates, protocol versions, failed handshakes, and configuration errors. `http.rs` and `raw.rs`
+//! run the contract's vectors over TLS, and `faults.rs` the faults.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 use crate::support::{
     HANG, KEY, LOCALHOST, assert_closed, connect, get_deal, line,
     process::{Running, command},
-    read_response, speaking, trusting, until,
+    read_response, tls_client_config, tls_client_config_for, until,
 };
 use dealkit::{AgentProfile, Client, ClientBuilder, CreateAgent, Error, ErrorKind, Outcome};
 use dealkit_server::{Fault, Sandbox, StartError, Tls};
@@ -44,22 +44,22 @@ fn ada() -> CreateAgent {
     agent.profile(AgentProfile::new()).build().unwrap()
 }
 
-fn fails_to_connect(error: &Error, told: &str) {
-    assert!(error.to_string().contains(told), "{error}");
+fn fails_to_connect(error: &Error, expected: &str) {
+    assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(
         (error.kind(), error.outcome()),
         (ErrorKind::Connect, Outcome::NotSent)
     );
 }
 
-/// Files of an issuer's and what it has issued: a certificate for this machine and its key.
-struct Issued {
+/// A directory with a CA certificate, and a certificate for this machine with its key.
+struct CertificateFiles {
     folder: TempDir,
     issuer: String,
     leaf: Leaf,
 }
 
-impl Issued {
+impl CertificateFiles {
     fn new() -> Self {
         let authority = Authority::new();
         Self {
@@ -84,12 +84,15 @@ impl Issued {
 }
 
 #[tokio::test]
-async fn a_client_trusts_it_through_its_issuer_and_no_other() {
+async fn a_client_needs_the_ca_certificate() {
     let (sandbox, other) = (start(Tls::self_signed()), start(Tls::self_signed()));
     let [pem, others] = [&sandbox, &other].map(|sandbox| sandbox.ca_pem().unwrap());
-    let trusting = client(&sandbox, pem).build().unwrap();
-    trusting.agents().create(ada()).await.unwrap();
-    assert_eq!(trusting.deals().retrieve("d_1").await.unwrap().id, "d_1");
+    let tls_client_config = client(&sandbox, pem).build().unwrap();
+    tls_client_config.agents().create(ada()).await.unwrap();
+    assert_eq!(
+        tls_client_config.deals().retrieve("d_1").await.unwrap().id,
+        "d_1"
+    );
     let named = sandbox.url().replace("127.0.0.1", "localhost");
     let named = client(&sandbox, pem).base_url(named).build().unwrap();
     let deal = named.deals().retrieve("d_1").with_response().await.unwrap();
@@ -102,10 +105,10 @@ async fn a_client_trusts_it_through_its_issuer_and_no_other() {
 }
 
 #[test]
-fn both_versions_of_tls_are_spoken() {
+fn tls_1_2_and_1_3_are_supported() {
     let sandbox = start(Tls::self_signed());
     for version in [&TLS12, &TLS13] {
-        let config = speaking(&[version], &sandbox, &["http/1.1"]);
+        let config = tls_client_config_for(&[version], &sandbox, &["http/1.1"]);
         let mut connection = ClientConnection::new(config, LOCALHOST.into()).unwrap();
         let mut tcp = connect(&sandbox);
         connection.complete_io(&mut tcp).unwrap();
@@ -113,21 +116,26 @@ fn both_versions_of_tls_are_spoken() {
     }
 }
 
-/// A certificate from files, and callers that have to present one.
+/// The server's certificate comes from files, and clients must present one.
 #[tokio::test]
-async fn a_caller_without_a_certificate_is_refused() {
-    let (own, clients, strange) = (Issued::new(), Issued::new(), Issued::new());
+async fn a_client_without_a_certificate_is_rejected() {
+    let (own, clients, strange) = (
+        CertificateFiles::new(),
+        CertificateFiles::new(),
+        CertificateFiles::new(),
+    );
     let sandbox = start(
         own.files()
             .client_ca(clients.file("ca.pem", &clients.issuer)),
     );
     assert_eq!(sandbox.ca_pem(), None);
     let client = client(&sandbox, &own.issuer);
-    let with = |issued: &Issued| client.clone().identity(issued.leaf.pem()).build().unwrap();
+    let with =
+        |issued: &CertificateFiles| client.clone().identity(issued.leaf.pem()).build().unwrap();
     with(&clients).agents().create(ada()).await.unwrap();
     for refused in [client.clone().build().unwrap(), with(&strange)] {
         let error = refused.deals().retrieve("d_1").await.unwrap_err();
-        // The client may be writing its request already when it is refused.
+        // The client may already be sending its request when the server rejects it.
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         let text = format!("{error} {}", cause.unwrap_or_default());
         assert!(text.contains("identity"), "{text}");
@@ -135,9 +143,9 @@ async fn a_caller_without_a_certificate_is_refused() {
     assert_eq!(sandbox.requests().len(), 1);
 }
 
-/// Handshakes take their time alone, and that is a head's.
+/// A stalled handshake ends at the head timeout and does not block other connections.
 #[test]
-fn a_handshake_that_stalls_holds_nobody_up() {
+fn a_stalled_handshake_does_not_block_other_connections() {
     let stalled = |sandbox: &Sandbox| {
         let hello: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00";
         [&b""[..], hello, b"GET /v"].map(|beginning| {
@@ -146,7 +154,7 @@ fn a_handshake_that_stalls_holds_nobody_up() {
             stream
         })
     };
-    // Three of four connections are taken by callers that complete no handshake.
+    // Clients that complete no handshake occupy three of the four connections.
     let sandbox = Sandbox::builder().tls(Tls::self_signed());
     let sandbox = sandbox.head_timeout(HANG).max_connections(4);
     let sandbox = sandbox.start().unwrap();
@@ -157,7 +165,7 @@ fn a_handshake_that_stalls_holds_nobody_up() {
         assert_eq!(read_response(&mut *line, false).status, 200);
     }
     drop(open);
-    // They end when the time for a head is over.
+    // Those connections end at the head timeout.
     let sandbox = Sandbox::builder().tls(Tls::self_signed());
     let sandbox = sandbox.head_timeout(SHORT).start().unwrap();
     let began = Instant::now();
@@ -168,7 +176,7 @@ fn a_handshake_that_stalls_holds_nobody_up() {
 }
 
 #[test]
-fn a_request_without_tls_is_told_about_it() {
+fn a_request_without_tls_gets_an_explanation() {
     let sandbox = start(Tls::self_signed());
     for request in [get_deal("d_1").as_str(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let mut stream = connect(&sandbox);
@@ -184,15 +192,15 @@ fn a_request_without_tls_is_told_about_it() {
     assert!(sandbox.requests().is_empty());
 }
 
-/// A caller takes its leave with a message of TLS, which nobody reads while a fault makes it wait.
+/// A TLS client closes with an alert, which stays unread while a fault delays the response.
 #[test]
-fn waiting_ends_when_the_caller_has_gone() {
+fn a_fault_ends_when_its_client_disconnects() {
     let sandbox = Sandbox::builder().tls(Tls::self_signed());
     let sandbox = sandbox.max_connections(1).start().unwrap();
     sandbox
         .fail_next(Fault::delay(Duration::from_secs(3_600)))
         .unwrap();
-    let connection = ClientConnection::new(trusting(&sandbox, &[]), LOCALHOST.into());
+    let connection = ClientConnection::new(tls_client_config(&sandbox, &[]), LOCALHOST.into());
     let mut caller = StreamOwned::new(connection.unwrap(), connect(&sandbox));
     caller.write_all(get_deal("d_1").as_bytes()).unwrap();
     until("the request has arrived", || !sandbox.requests().is_empty());
@@ -204,10 +212,10 @@ fn waiting_ends_when_the_caller_has_gone() {
     assert_eq!(read_response(&mut *next, false).status, 200);
 }
 
-/// What it says names the file, and shows nothing that is in it.
+/// The message names the file, and contains nothing of its content.
 #[test]
-fn files_that_cannot_be_used_are_refused() {
-    let (own, other) = (Issued::new(), Issued::new());
+fn unusable_files_are_errors() {
+    let (own, other) = (CertificateFiles::new(), CertificateFiles::new());
     let (crt, key) = (
         own.file("tls.crt", &own.leaf.certificate),
         own.file("tls.key", &own.leaf.key),
@@ -216,7 +224,7 @@ fn files_that_cannot_be_used_are_refused() {
     let cut = own.file("cut", &own.leaf.key[..own.leaf.key.len() / 2]);
     let missing = own.folder.path().join("missing");
     let theirs = other.file("their.key", &other.leaf.key);
-    for (tls, file, told) in [
+    for (tls, file, expected) in [
         (Tls::files(&missing, &key), &missing, "cannot be read: "),
         (Tls::files(&crt, &missing), &missing, "cannot be read: "),
         (Tls::files(&empty, &key), &empty, "contains no certificate"),
@@ -245,7 +253,7 @@ fn files_that_cannot_be_used_are_refused() {
         assert!(matches!(error, StartError::Tls(_)), "{error:?}");
         let text = error.to_string();
         assert!(
-            text.contains(&*file.to_string_lossy()) && text.contains(told),
+            text.contains(&*file.to_string_lossy()) && text.contains(expected),
             "{text}"
         );
         let pem = own.leaf.pem();
@@ -253,10 +261,10 @@ fn files_that_cannot_be_used_are_refused() {
             assert!(!format!("{text} {error:?}").contains(line), "{text}");
         }
     }
-    for (tls, told) in [
+    for (tls, expected) in [
         (
             Tls::default().client_ca(&crt),
-            "are settings of TLS, which is off",
+            "the settings for TLS have no effect because TLS is off",
         ),
         (
             Tls::self_signed().name("two words"),
@@ -264,21 +272,21 @@ fn files_that_cannot_be_used_are_refused() {
         ),
         (
             own.files().name("sandbox"),
-            "are for one that is self-signed",
+            "need a self-signed certificate",
         ),
         (
             own.files().ca_out(&missing),
-            "are for one that is self-signed",
+            "need a self-signed certificate",
         ),
     ] {
         let error = Sandbox::builder().tls(tls).start().unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
-/// The command, as `curl` meets it.
+/// The command's URL and files work with `curl`.
 #[test]
-fn the_command_says_how_it_is_reached() {
+fn the_command_prints_its_url() {
     let folder = TempDir::new().unwrap();
     let ca = folder.path().join("ca.pem");
     let server = Running::start({

@@ -1,22 +1,22 @@
-//! A caller that speaks HTTP/2, made of the code that hyper is built on.
+//! An HTTP/2 client based on the h2 crate, which hyper uses too.
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use http::Request;
 use tokio::{net::TcpStream, task::JoinHandle};
 
-use super::{KEY, Listens, asking};
+use super::{KEY, Listens, build_request};
 
-/// A connection. Calls are made one after the other, unless a test uses `sender` itself.
+/// A connection. Its methods send one request at a time; a test can use `sender` for concurrent requests.
 pub struct Http2 {
     pub sender: SendRequest<Bytes>,
-    /// How the connection ended.
+    /// The end of the connection.
     pub ended: JoinHandle<Result<(), h2::Error>>,
 }
 
-/// The result of a request: the status, the body, and the error that ended it.
+/// The result of a request: the status, the body, and the error that ended the stream, if any.
 #[derive(Debug, Default)]
-pub struct Came {
+pub struct StreamResult {
     pub status: Option<u16>,
     pub body: Vec<u8>,
     pub error: Option<h2::Error>,
@@ -36,8 +36,8 @@ impl Http2 {
         }
     }
 
-    pub async fn send(&mut self, method: &str, path: &str, body: &str) -> Came {
-        let mut came = Came::default();
+    pub async fn send(&mut self, method: &str, path: &str, body: &str) -> StreamResult {
+        let mut came = StreamResult::default();
         came.error = self
             .receive(request(method, path), body, &mut came)
             .await
@@ -45,12 +45,12 @@ impl Http2 {
         came
     }
 
-    /// Sends a request, and keeps what arrives.
+    /// Sends a request and collects the response.
     pub async fn receive(
         &mut self,
         request: Request<()>,
         body: &str,
-        came: &mut Came,
+        came: &mut StreamResult,
     ) -> Result<(), h2::Error> {
         let mut sender = self.sender.clone().ready().await?;
         let (response, mut sending) = sender.send_request(request, body.is_empty())?;
@@ -66,9 +66,9 @@ impl Http2 {
     }
 }
 
-/// A request with the service key, as JSON.
+/// Builds a request with the service key and a JSON content type.
 pub fn request(method: &str, path: &str) -> Request<()> {
-    let mut request = asking(method, &format!("http://h{path}"), KEY);
+    let mut request = build_request(method, &format!("http://h{path}"), KEY);
     request.headers_mut().unwrap().remove("host");
     request.body(()).unwrap()
 }

@@ -1,9 +1,9 @@
-//! What holds for every response of the server, whatever the request. The fuzzer includes this file by its path.
+//! Invariants of all responses of the server. The fuzzer includes this file by its path.
 
 use http::HeaderMap;
 use serde_json::{Value, value::RawValue};
 
-/// The one value of a header; two of them are a failure.
+/// Returns the value of a header. Panics if the header occurs twice.
 pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next().map(|value| value.to_str().unwrap());

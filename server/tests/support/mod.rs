@@ -1,4 +1,4 @@
-//! What the tests share: the contract's vectors, responses and their invariants, and a client for bare bytes.
+//! Test support: the contract's vectors, invariants of responses, and a client on TCP sockets.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -33,13 +33,13 @@ pub const KEY: &str = "sandbox-key";
 pub const AGENT: &str =
     r#"{"email":"ada@example.com","first_name":"Ada","last_name":"Lovelace","profile":{}}"#;
 
-/// A service with the sample deals.
+/// Creates a service with the sample deals.
 pub fn service(change: impl FnOnce(SandboxBuilder) -> SandboxBuilder) -> Service {
     change(Sandbox::builder()).service().unwrap()
 }
 
-/// What a service makes of a request, without a socket.
-pub fn handled(
+/// Sends a request to a service without a socket.
+pub fn handle(
     service: &Service,
     request: http::request::Builder,
     body: impl Into<Bytes>,
@@ -47,8 +47,8 @@ pub fn handled(
     service.handle(request.body(body.into()).unwrap()).into()
 }
 
-/// A request for JSON with this key.
-pub fn asking(method: &str, path: &str, key: &str) -> http::request::Builder {
+/// Builds a request with this key and a JSON content type.
+pub fn build_request(method: &str, path: &str, key: &str) -> http::request::Builder {
     Request::builder()
         .method(method)
         .uri(path)
@@ -86,12 +86,12 @@ impl Received {
         tree(std::str::from_utf8(&self.body).unwrap())
     }
 
-    /// The same, with numbers as Rust has them.
+    /// Parses the body, with numbers as Rust types.
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// What holds for every response, whatever the request.
+    /// Checks the invariants of all responses.
     pub fn check_invariants(&self, name: &str, is_head: bool) {
         invariants::check(name, self.status, &self.headers, &self.body, is_head);
     }
@@ -105,7 +105,7 @@ fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
 
 // ---- vectors -------------------------------------------------------------------------------------------
 
-/// An unknown member would be a mistake in the vectors.
+/// Asserts that an object of the vectors has no unknown members.
 fn has_only(members: &str, object: &Value) {
     for name in object.as_object().into_iter().flat_map(Map::keys) {
         let is_known = members.split(' ').any(|member| member == name);
@@ -161,7 +161,7 @@ pub fn check_agent(case: &Value, response: &Received) {
     }
 }
 
-/// The line in a detail that ends with `at line L column C`.
+/// Returns the line number of a detail that ends with `at line L column C`.
 fn line_of(detail: &str) -> usize {
     let (_, place) = detail.rsplit_once(" at line ").expect(detail);
     let (line, column) = place.split_once(" column ").expect(detail);
@@ -169,7 +169,7 @@ fn line_of(detail: &str) -> usize {
     line.parse().unwrap()
 }
 
-/// The cases for bare sockets, or the others.
+/// Returns the cases that need a TCP socket, or the others.
 pub fn request_cases(is_raw: bool) -> Vec<Value> {
     let mut cases: Vec<Value> = vectors("requests.json", 170);
     for case in &cases {
@@ -184,8 +184,8 @@ pub fn request_cases(is_raw: bool) -> Vec<Value> {
     cases
 }
 
-/// A server with the limits of a case, with TLS or without.
-pub fn limited(case: &Value, is_encrypted: bool) -> Sandbox {
+/// Starts a server with the limits of a case, with or without TLS.
+pub fn start_with_limits(case: &Value, is_encrypted: bool) -> Sandbox {
     let limits = &case["limits"];
     let mut builder = Sandbox::builder();
     if let Some(bytes) = limits["max_body_bytes"].as_u64() {
@@ -200,8 +200,8 @@ pub fn limited(case: &Value, is_encrypted: bool) -> Sandbox {
     builder.start().unwrap()
 }
 
-/// The method, the target and the headers of a case's request, and its body.
-pub fn request_of(case: &Value) -> (&str, &str, Vec<(&str, String)>, Vec<u8>) {
+/// Returns the method, target, headers and body of a case's request.
+pub fn request_parts(case: &Value) -> (&str, &str, Vec<(&str, String)>, Vec<u8>) {
     let request = &case["request"];
     let text = |value: &'_ Value| value.as_str().unwrap().to_owned();
     let headers = request["headers"].as_array().unwrap().iter();
@@ -218,9 +218,9 @@ pub fn request_of(case: &Value) -> (&str, &str, Vec<(&str, String)>, Vec<u8>) {
     )
 }
 
-/// The bytes of a raw case.
+/// Returns the bytes of a case that needs a TCP socket.
 pub fn request_bytes(case: &Value) -> Vec<u8> {
-    let (method, target, headers, body) = request_of(case);
+    let (method, target, headers, body) = request_parts(case);
     let mut head = format!("{method} {target} HTTP/1.1\r\n");
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
@@ -262,9 +262,9 @@ pub fn check_request(case: &Value, response: &Received) {
     }
 }
 
-// ---- bare bytes ----------------------------------------------------------------------------------------
+// ---- TCP sockets ----------------------------------------------------------------------------------------
 
-/// Where a server listens.
+/// A server with an address.
 pub trait Listens {
     fn at(self) -> SocketAddr;
 }
@@ -287,10 +287,10 @@ impl Listens for &process::Running {
     }
 }
 
-/// The longest wait for an event. It only ends a test that hangs.
+/// Time limit for events that always happen. It ends tests that hang.
 pub const HANG: Duration = Duration::from_secs(120);
 
-/// Waits until the condition holds; `event` is what the test waits for.
+/// Waits until the condition is true. `event` describes it in the failure message.
 pub fn until(event: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -299,14 +299,14 @@ pub fn until(event: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until connections to the address are refused.
+/// Waits until the address rejects connections.
 pub fn until_refused(address: SocketAddr) {
     until("connections are refused", || {
         TcpStream::connect(address).is_err()
     });
 }
 
-/// An address that refuses connections for as long as the socket is kept.
+/// Reserves an address that rejects connections until the socket is dropped.
 pub fn unused_address() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((LOCALHOST, 0).into()).unwrap();
@@ -314,7 +314,7 @@ pub fn unused_address() -> (TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// A connection that fails instead of hanging.
+/// Opens a connection with timeouts.
 pub fn connect(server: impl Listens) -> TcpStream {
     let stream = TcpStream::connect(server.at()).unwrap();
     stream.set_read_timeout(Some(HANG)).unwrap();
@@ -322,7 +322,7 @@ pub fn connect(server: impl Listens) -> TcpStream {
     stream
 }
 
-/// A connection to a sandbox, encrypted if that speaks TLS.
+/// A connection to a sandbox, with or without TLS.
 pub trait Line: Read + Write {
     fn tcp(&self) -> &TcpStream;
 }
@@ -344,19 +344,20 @@ pub fn line(sandbox: &Sandbox) -> Box<dyn Line> {
     if sandbox.ca_pem().is_none() {
         return Box::new(tcp);
     }
-    let connection = ClientConnection::new(trusting(sandbox, &[]), ServerName::from(LOCALHOST));
+    let connection =
+        ClientConnection::new(tls_client_config(sandbox, &[]), ServerName::from(LOCALHOST));
     Box::new(StreamOwned::new(connection.unwrap(), tcp))
 }
 
 pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What a caller knows who trusts the sandbox's certificate, and speaks these protocols.
-pub fn trusting(sandbox: &Sandbox, protocols: &[&str]) -> Arc<ClientConfig> {
-    speaking(ALL_VERSIONS, sandbox, protocols)
+/// Creates a TLS configuration that trusts the sandbox's CA and offers these protocols (ALPN).
+pub fn tls_client_config(sandbox: &Sandbox, protocols: &[&str]) -> Arc<ClientConfig> {
+    tls_client_config_for(ALL_VERSIONS, sandbox, protocols)
 }
 
-/// The same for these versions of TLS.
-pub fn speaking(
+/// Creates a TLS configuration for these versions of TLS.
+pub fn tls_client_config_for(
     versions: &[&'static SupportedProtocolVersion],
     sandbox: &Sandbox,
     protocols: &[&str],
@@ -383,7 +384,7 @@ pub fn read_response(stream: &mut (impl Read + ?Sized), is_head: bool) -> Receiv
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
         let read = match stream.read(&mut byte) {
-            // With a timeout set, the system does not resume a read that a signal has interrupted.
+            // A socket with a timeout does not resume a read after a signal.
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             read => read.expect("a response"),
         };
@@ -423,7 +424,7 @@ pub fn read_response(stream: &mut (impl Read + ?Sized), is_head: bool) -> Receiv
     }
 }
 
-/// Sends the bytes of one request, and reads its response.
+/// Sends a request and reads its response.
 pub fn send(server: impl Listens, request: impl AsRef<[u8]>) -> Received {
     let request = request.as_ref();
     let mut stream = connect(server);
@@ -431,17 +432,17 @@ pub fn send(server: impl Listens, request: impl AsRef<[u8]>) -> Received {
     read_response(&mut stream, request.starts_with(b"HEAD "))
 }
 
-/// Asks for a deal.
-pub fn deal(server: impl Listens, id: &str) -> Received {
+/// Retrieves a deal.
+pub fn retrieve_deal(server: impl Listens, id: &str) -> Received {
     send(server, get_deal(id))
 }
 
-/// Checks that callers are served.
-pub fn served(server: impl Listens) {
-    assert_eq!(deal(server, "d_1").status, 200);
+/// Asserts that the server responds.
+pub fn assert_serving(server: impl Listens) {
+    assert_eq!(retrieve_deal(server, "d_1").status, 200);
 }
 
-/// Asks for an agent to be created.
+/// Creates an agent.
 pub fn create(server: impl Listens, agent: &str) -> Received {
     send(server, create_agent(agent))
 }
@@ -460,7 +461,7 @@ pub fn create_agent(body: &str) -> String {
     post_head(&format!("content-length: {}\r\n", body.len())) + body
 }
 
-/// Checks that the server has ended the connection: nothing more to read, and no reset.
+/// Asserts that the server has closed the connection normally, with nothing more to read.
 pub fn assert_closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("an orderly end");

@@ -1,4 +1,4 @@
-//! The real binary as a child process.
+//! The binary as a child process.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The binary, in an environment without any settings for it.
+/// Creates a command of the binary, without its environment variables.
 pub fn command(arguments: &[&str]) -> Command {
     clean(
         Command::new(env!("CARGO_BIN_EXE_dealkit-server")),
@@ -15,11 +15,11 @@ pub fn command(arguments: &[&str]) -> Command {
     )
 }
 
-/// The binary, limited to opening `descriptors` files.
+/// Creates a command of the binary with a limit on open files.
 #[cfg(unix)]
 pub fn command_with_descriptors(descriptors: u64, arguments: &[&str]) -> Command {
     let mut shell = Command::new("sh");
-    // `sh -c SCRIPT NAME ARGUMENTS`: the shell becomes the binary, so that signals reach it.
+    // `exec` in `sh -c SCRIPT NAME ARGUMENTS` replaces the shell with the binary, so that signals reach it.
     shell.args(["-c", r#"ulimit -n "$0" && exec "$@""#]);
     shell.arg(descriptors.to_string());
     shell.arg(env!("CARGO_BIN_EXE_dealkit-server"));
@@ -36,7 +36,7 @@ fn clean(mut command: Command, arguments: &[&str]) -> Command {
     command
 }
 
-/// A running server, killed when the test ends, however it ends.
+/// A running server. Dropping it kills the process.
 pub struct Running {
     pub child: Child,
     pub address: SocketAddr,
@@ -69,7 +69,7 @@ impl Running {
         }
     }
 
-    /// On a free port, without a log, and with these additional arguments.
+    /// Starts a server on a free port, without a log, with additional arguments.
     pub fn quiet(arguments: &[&str]) -> Self {
         let basics = ["--listen", "127.0.0.1:0", "--log", "off"];
         Self::start(command(&[&basics, arguments].concat()))
@@ -92,7 +92,7 @@ impl Running {
         text
     }
 
-    /// Waits for the process to end; taking longer than `limit` is a failure.
+    /// Waits until the process ends. Panics after `limit`.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let began = Instant::now();
         loop {
@@ -104,10 +104,9 @@ impl Running {
         }
     }
 
-    /// A number from `/proc/PID/status` in bytes.
+    /// Reads a size from `/proc/PID/status`, in bytes.
     ///
-    /// `VmHWM` is the most memory that the process ever had (the kernel's count is approximate: a later value can be a
-    /// little less).
+    /// `VmHWM` is the peak memory of the process. The kernel's value is approximate, so a later value can be slightly lower.
     #[cfg(target_os = "linux")]
     pub fn memory(&self, line: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -122,7 +121,7 @@ impl Running {
         kib.parse::<usize>().unwrap() * 1024
     }
 
-    /// The processor time used so far, in the system's ticks (100 per second).
+    /// Returns the processor time so far, in ticks (100 per second).
     #[cfg(target_os = "linux")]
     pub fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();

@@ -111,7 +111,9 @@ def _settled(given: dict[str, Any]) -> dict[str, Any]:
                     f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
                 )
             needed = " or ".join(variables.values())
-            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {needed}")
+            raise ConfigError(
+                f"{names[0]} is missing: pass it, or set the environment variable {needed}", setting=names[0]
+            )
     return settled
 
 

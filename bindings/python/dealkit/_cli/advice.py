@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 
 from dealkit import (
     APIConnectionError,
@@ -26,17 +25,15 @@ from dealkit._cli.screen import safe
 OF_THE_SERVICE = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be the same for every call, and to be temporary."""
 
-# What the options of a client are called on the command line.
-_SETTINGS = {
-    "base_url": "the base URL",
+# The command's options and variables, by the setting of a client.
+_OPTIONS = {
+    "base_url": "--base-url",
     "service_key": "DEALKIT_SERVICE_KEY",
     "service_key_file": "DEALKIT_SERVICE_KEY_FILE",
     "on_unreadable": "--on-unreadable skip",
-    "dealkit.ledger.set_base_url": "dealkit ledger set-base-url",
-    "dealkit.ledger.init": "dealkit ledger init",
     **{
         name: f"--{name.replace('_', '-')}"
-        for name in ("allow_http", "ca_file", "client_cert", "rate_limit", "resend_unknown", "timeout")
+        for name in ("allow_http", "ca_file", "client_cert", "rate_limit", "timeout")
     },
 }
 
@@ -60,10 +57,14 @@ _LEDGER_HINTS = {
 }
 
 
-def in_words(error: DealkitError, entries: Mapping[int, str] | None = None) -> str:
-    """The text of an error, with the names used on the command line, and those of the entries given to a ledger."""
-    text = error.text({**_SETTINGS, **(entries or {})})
-    return safe(f"{text} ({error.details})" if error.details else text)
+def in_words(error: DealkitError) -> str:
+    """Returns the text of an error, with the command's option in place of the setting that the error concerns."""
+    text, setting = str(error), error.setting
+    if setting and (option := _OPTIONS.get(setting)):
+        if text.startswith(f"{setting} "):
+            text = f"{option}{text.removeprefix(setting)}"
+        text = text.replace(f" [see {setting}]", f" [see {option}]")
+    return safe(text)
 
 
 def explanation(error: DealkitError) -> str:

@@ -30,7 +30,7 @@ from dealkit._cli.advice import failure_of, in_words
 from dealkit._cli.exits import DONE, INCOMPLETE
 from dealkit._cli.screen import say, table
 from dealkit._cli.service import connect, made_up
-from dealkit.testing import READINGS
+from dealkit.testing import VARIANTS
 
 _ENOUGH_DIGITS = 15
 
@@ -52,8 +52,8 @@ class _Question(NamedTuple):
     permissible: str
     """The statuses that keep the specification, that of the reference first."""
     rule: str
-    readings: Mapping[int, str] = {}
-    """The readings that statuses other than the reference's stand for."""
+    variants: Mapping[int, str] = {}
+    """The variants that statuses other than the reference's stand for."""
     is_stranger: bool = False
     """Whether it is asked with a made-up key."""
     headers: Mapping[str, str] = {}
@@ -84,7 +84,7 @@ class _Answer(NamedTuple):
 
     @property
     def form(self) -> str:
-        """What the body is, as the readings call it, since the service's own words may hold anything."""
+        """What the body is, as the variants call it, since the service's own words may hold anything."""
         if not self.body:
             return "errors-empty"
         if isinstance(found := self.json(), dict):
@@ -117,17 +117,17 @@ def run(options: Namespace) -> int:
                 shown.append({"Question": question.name, "Answer": came, "Verdict": verdict})
         except DealkitError as error:
             stopped = failure_of(error)
-    found = {*_readings(questions, answers)}
-    readings = [name for name in READINGS if name in found]
+    found = {*_variants(questions, answers)}
+    variants = [name for name in VARIANTS if name in found]
     counts = {"asked": len(shown), "breaches": breaches}
     options.result.update(
-        counts=counts, readings=readings, answers=[{name.lower(): text for name, text in row.items()} for row in shown]
+        counts=counts, variants=variants, answers=[{name.lower(): text for name, text in row.items()} for row in shown]
     )
     if shown:
         say(table(shown))
     if stopped is not None:
         raise stopped
-    say(f"\nTo respond like the service:\n  dealkit-server --reading {','.join(readings) or 'reference'}")
+    say(f"\nTo respond like the service:\n  dealkit-server --variant {','.join(variants) or 'reference'}")
     if not options.deal:
         say("Without --deal ID, it is not known how deals are written, and whether keys guard them.")
     return INCOMPLETE if breaches else DONE
@@ -164,11 +164,11 @@ def _breach(question: _Question, answer: _Answer, known: str | None) -> str:
     return ""
 
 
-def _readings(questions: list[_Question], answers: Mapping[str, _Answer]) -> Iterator[str]:
-    """The readings with which the sandbox answers as the service does."""
+def _variants(questions: list[_Question], answers: Mapping[str, _Answer]) -> Iterator[str]:
+    """The variants with which the sandbox answers as the service does."""
     for question in questions:
         if (answer := answers.get(question.name)) is not None:
-            yield question.readings.get(answer.status, "")
+            yield question.variants.get(answer.status, "")
     missing, known = answers.get("a deal that does not exist"), answers.get("a known deal")
     if missing is not None:
         yield missing.form

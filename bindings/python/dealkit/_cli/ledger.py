@@ -119,9 +119,12 @@ def init(options: Namespace) -> int:
 
 @contextmanager
 def _naming(path: Path, entries: Sequence[Entry]) -> Iterator[None]:
-    """Names the entries from a file by their rows, in what is wrong with them."""
+    """Names the row of the file in an error about one of its entries."""
     try:
         yield
     except LedgerError as error:
-        rows = {index: f"row {entry.row} of {named(path)}" for index, entry in enumerate(entries)}
-        raise Failed(in_words(error, rows), code_of(error)) from None
+        text = in_words(error)
+        if error.index is not None:
+            row = f"row {entries[error.index].row} of {named(path)}"
+            text = text.replace(f"the entry at index {error.index}", row)
+        raise Failed(text, code_of(error)) from None

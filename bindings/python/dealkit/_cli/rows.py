@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from dealkit import Client, ledger
+from dealkit import ledger, validate_agent
 from dealkit._cli.columns import Columns, agent_from
 from dealkit._cli.damage import find_damage, find_key_damage
 from dealkit._cli.files import temporary_database
@@ -148,45 +148,41 @@ class Rows:
 
     def check(self, found: Iterable[Cells]) -> None:
         """Checks rows against the rules, and their keys and e-mail addresses against those of earlier rows, and keeps them."""
-        # It calls nobody: the rules need neither a service nor a key.
-        with Client(base_url="http://127.0.0.1", service_key="none") as client:
-            for number, cells in found:
-                key = cells[self._at] if self._at < len(cells) else ""
-                values = self._columns.values(cells)
-                agent = agent_from(values)
-                # All cells are texts, so only a boolean has the wrong type.
-                problems = [
-                    (
-                        self._columns.at(one.pointer),
-                        one.code,
-                        "must be TRUE or FALSE" if one.code == "wrong_type" else one.detail,
-                    )
-                    for one in client.agents.validate(**agent)
-                ]
-                if any(cells[len(self._columns.header) :]):
-                    problems.append(
-                        ("", "cells", "has more cells than there are columns; are quotation marks missing?")
-                    )
-                wrong = {column for column, _, _ in problems}
-                doubts, is_damaged = self._doubts(key, values, wrong)
-                if (same := self._same(number, key, agent, wrong)) is not None:
-                    (doubts if same[1] == "address" else problems).append(same)
-                for groups, some in ((self.wrong, problems), (self.doubtful, doubts)):
-                    for column, kind, text in some:
-                        groups.put(column, kind, number, text)
-                message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
-                self._database.execute(
-                    "INSERT INTO rows (number, key, cells, outcome, message, is_invalid, is_damaged) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        number,
-                        key,
-                        json.dumps(cells),
-                        "invalid" if problems else "not sent",
-                        message,
-                        bool(problems),
-                        is_damaged,
-                    ),
+        for number, cells in found:
+            key = cells[self._at] if self._at < len(cells) else ""
+            values = self._columns.values(cells)
+            agent = agent_from(values)
+            # All cells are texts, so only a boolean has the wrong type.
+            problems = [
+                (
+                    self._columns.at(one.pointer),
+                    one.code,
+                    "must be TRUE or FALSE" if one.code == "wrong_type" else one.detail,
                 )
+                for one in validate_agent(**agent)
+            ]
+            if any(cells[len(self._columns.header) :]):
+                problems.append(("", "cells", "has more cells than there are columns; are quotation marks missing?"))
+            wrong = {column for column, _, _ in problems}
+            doubts, is_damaged = self._doubts(key, values, wrong)
+            if (same := self._same(number, key, agent, wrong)) is not None:
+                (doubts if same[1] == "address" else problems).append(same)
+            for groups, some in ((self.wrong, problems), (self.doubtful, doubts)):
+                for column, kind, text in some:
+                    groups.put(column, kind, number, text)
+            message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or doubts)
+            self._database.execute(
+                "INSERT INTO rows (number, key, cells, outcome, message, is_invalid, is_damaged) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    number,
+                    key,
+                    json.dumps(cells),
+                    "invalid" if problems else "not sent",
+                    message,
+                    bool(problems),
+                    is_damaged,
+                ),
+            )
         self._doubt_short_keys()
 
     def _doubts(self, key: str, values: dict[str, Any], wrong: set[str]) -> tuple[list[tuple[str, str, str]], bool]:

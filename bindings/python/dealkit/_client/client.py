@@ -110,8 +110,8 @@ class BaseClient:
             max_retries: How often a request is retried after the first attempt (2).
             retry: What is retried, and when: a ``Retry``. ``max_retries`` takes precedence for the number.
             rate_limit: The maximum number of requests per second, over all of the client's calls and their attempts;
-                0.5 is one every two seconds (no limit). Calls wait for their turn, first come, first served; a call
-                whose turn would come too late raises ``ThrottledError`` at once.
+                0.5 is one every two seconds (no limit). Calls are sent in order of arrival; a call that the limit delays
+                beyond its timeout raises ``ThrottledError`` immediately.
             headers: Headers to send with every request.
             proxy: A proxy, such as ``http://proxy.example.com:3128``, instead of the one in the environment. A service
                 on a loopback address is always called directly.

@@ -19,13 +19,14 @@ from dealkit._bulk.progress import Progress
 from dealkit._bulk.resolve import Resolve
 from dealkit._bulk.retrieve import AsyncDealIterator, DealIterator
 from dealkit._calls.service import Service
+from dealkit._client.validation import validate_agent
 from dealkit._core.failure import unwrap
 from dealkit._core.options import OMITTED, CallOptions, Omitted
-from dealkit._core.private import awaited, clear, sealed
-from dealkit._models.agent_request import agent_violations, create_agent
+from dealkit._core.private import awaited, sealed
+from dealkit._models.agent_request import create_agent
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
-from dealkit.exceptions import DealkitError, Violation
+from dealkit.exceptions import DealkitError
 from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
 # What a call returns: an agent or a deal, the coroutine of one, or the response with it; and iterators of these.
@@ -290,26 +291,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             raw=self._form.is_raw,
         )
 
-    def validate(self, **arguments: Unpack[CreateAgentParams]) -> list[Violation]:
-        """Lists every way in which an agent's arguments break the rules, without sending anything.
-
-        It takes the same arguments as ``create``, and makes the same checks: an empty list means that the request would
-        be sent.
-
-        >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
-        [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
-
-        Args:
-            arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
-        """
-        try:
-            return agent_violations(arguments)
-        except BaseException as error:
-            clear(error)
-            raise
-        finally:
-            # Sealed by hand: passing as many keywords on takes a fifth of the time.
-            del arguments
+    validate = staticmethod(validate_agent)
 
 
 class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):

@@ -1,1 +1,1 @@
-"""The sandbox, and errors made for tests."""
+"""The sandbox, its records, and stubs of clients."""

@@ -1,4 +1,4 @@
-"""A world on a sandbox that runs elsewhere, as its control interface over HTTP shows it."""
+"""A namespace on a sandbox in another process, controlled over HTTP."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from dealkit import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PATIENCE = 30.0
-"""How many seconds each step of a call may take."""
+_STEP_TIMEOUT = 30.0
+"""Time limit for connecting and for each socket operation, in seconds."""
 
 
 class AttachedSandbox:
-    """A world on a server that was started with ``--worlds``."""
+    """A namespace on a server with ``--namespaces``."""
 
     def __init__(self, url: str, ca_file: str | None, admin_token: str | None) -> None:
         self.ca_file = ca_file
         self.service_key = ""
-        """The key of the world, once there is one."""
-        self._connect, self.url = _connecting(url, ca_file)
-        self._token = "" if admin_token is None else secret(admin_token)
+        """The key of the namespace; empty until the namespace exists."""
+        self._connect, self.url = _parse_url(url, ca_file)
+        self._token = "" if admin_token is None else check_secret(admin_token)
         self._process: int | None = getpid()
 
     def call(self, method: str, target: str, body: str) -> tuple[int, bytes]:
-        """Calls the control interface: the status and the body of its response."""
+        """Calls the control interface. Returns the status and the body of the response."""
         if self._process is None:
             raise RuntimeError("this sandbox is closed")
         secrets = {"x-service-key": self.service_key, "x-sandbox-token": self._token}
         headers = {name: value for name, value in secrets.items() if value}
-        # A connection that is kept would be shared with a process that was forked.
+        # A new connection for each call: a persistent one would be shared with forked processes.
         connection = self._connect()
         try:
             connection.request(
@@ -42,42 +42,46 @@ class AttachedSandbox:
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, HTTPException, ValueError, OverflowError) as error:
-            why = str(error)
+            reason = str(error)
         finally:
             connection.close()
-        raise RuntimeError(f"the sandbox at {self.url} cannot be reached: {why}")
+        raise RuntimeError(f"the sandbox at {self.url} cannot be reached: {reason}")
 
     def close(self) -> None:
-        """Ends the world, unless this process was forked from the one that began it."""
+        """Deletes the namespace, unless this is a forked process and its parent created the namespace."""
         if self._process == getpid() and self.service_key:
             try:
-                self.call("DELETE", "world", "")
+                self.call("DELETE", "namespace", "")
             except RuntimeError:
-                pass  # The server is gone, and its worlds with it.
+                pass  # The server has stopped, so its namespaces no longer exist.
         self._process = None
 
 
-def _connecting(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnection], str]:
-    """What connects to the server, and its URL."""
+def _parse_url(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnection], str]:
+    """Returns a function that connects to the server, and the normalized URL."""
     matched = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
     if matched is None:
         raise ConfigError(
             "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
         )
-    scheme, where = matched.groups()
+    scheme, address = matched.groups()
     if scheme == "http":
-        return lambda: HTTPConnection(where, timeout=_PATIENCE), f"http://{where}"
+        return lambda: HTTPConnection(address, timeout=_STEP_TIMEOUT), f"http://{address}"
     from ssl import SSLError, create_default_context
 
     try:
         context = create_default_context(cafile=ca_file)
     except (OSError, SSLError) as error:
         raise ConfigError(f"ca_file {ca_file} cannot be read: {error}") from None
-    return lambda: HTTPSConnection(where, timeout=_PATIENCE, context=context), f"https://{where}"
+    return lambda: HTTPSConnection(address, timeout=_STEP_TIMEOUT, context=context), f"https://{address}"
 
 
-def secret(text: str) -> str:
-    """The text, if it is a valid key or token."""
-    if not (text.isascii() and text.isprintable()) or " " in text or not 1 <= len(text) <= 1024:
+def check_secret(secret: str) -> str:
+    """Returns the key or token if it is valid.
+
+    Raises:
+        ConfigError: It is invalid.
+    """
+    if not (secret.isascii() and secret.isprintable()) or " " in secret or not 1 <= len(secret) <= 1024:
         raise ConfigError("a service key or token must be 1 to 1,024 visible ASCII characters, without spaces")
-    return text
+    return secret

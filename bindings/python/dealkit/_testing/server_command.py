@@ -1,4 +1,4 @@
-"""The console command ``dealkit-server``: the launcher of the sandbox."""
+"""The console command ``dealkit-server``."""
 
 import signal
 import sys
@@ -7,8 +7,8 @@ from dealkit import _native
 
 
 def main() -> int:
-    """Runs the sandbox server with the arguments of the command line. Returns the exit code."""
-    # The server handles Ctrl-C itself; Python's own handler would add a traceback.
+    """Runs the sandbox server with the command's arguments. Returns the exit code."""
+    # The server handles Ctrl-C. Python's handler would add a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.run_server(["dealkit-server", *sys.argv[1:]])
 

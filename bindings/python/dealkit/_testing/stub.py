@@ -1,4 +1,4 @@
-"""Stand-ins for clients: what they return is made by functions."""
+"""Stubs of clients, whose calls return the results of functions."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ T = TypeVar("T")
 
 
 class _Agents:
-    """Calls on the agents of a stub."""
+    """The agent calls of a stub."""
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
         self._create = create
-        self._made: dict[str, str | None] = {}
+        self._agent_ids: dict[str, str | None] = {}
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
-        return _outcome("create", self._create, **agent)
+        return _call_function("create", self._create, **agent)
 
     def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        # A key used before gets what the ledger would return.
-        if key in self._made:
-            return Creation(index=0, key=key, agent_id=self._made[key], from_ledger=True)
+        # Like a ledger, returns the existing agent for a known idempotency key.
+        if key in self._agent_ids:
+            return Creation(index=0, key=key, agent_id=self._agent_ids[key], from_ledger=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
         creation = Creation(index=0, key=key, agent=self.create(**agent))
-        self._made[key] = creation.agent_id
+        self._agent_ids[key] = creation.agent_id
         return creation
 
 
 class _Deals:
-    """Calls on the deals of a stub."""
+    """The deal calls of a stub."""
 
     def __init__(self, retrieve: Callable[[str], Deal | DealkitError] | None) -> None:
         self._retrieve = retrieve
 
     def retrieve(self, id: str) -> Deal:
-        return _outcome("retrieve", self._retrieve, id)
+        return _call_function("retrieve", self._retrieve, id)
 
 
-class _Awaited:
-    """The calls of a stub, awaited."""
+class _AsyncCalls:
+    """Wraps the calls of a stub in coroutine functions."""
 
     def __init__(self, calls: Any) -> None:
         self._calls = calls
@@ -57,14 +57,14 @@ class _Awaited:
         call = getattr(self._calls, name)
 
         @wraps(call)
-        async def awaited(*given: Any, **named: Any) -> Any:
-            return call(*given, **named)
+        async def async_call(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
 
-        return awaited
+        return async_call
 
 
 class Stub:
-    """Replaces a ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
+    """A replacement for ``Client`` in tests of functions that take ``dealkit.Operations``. It needs no socket.
 
     >>> from dealkit import Deal, Operations
     >>> def is_won(client: Operations, id: str) -> bool:
@@ -90,18 +90,19 @@ class Stub:
         create: Callable[..., Agent | DealkitError] | None = None,
         retrieve: Callable[[str], Deal | DealkitError] | None = None,
     ) -> None:
-        """Creates the stub. A call without a function raises ``ConfigError``.
+        """Creates the stub. A call whose function is missing raises ``ConfigError``.
 
         Args:
-            create: What ``agents.create`` returns for its keyword arguments; an exception is raised instead.
-                ``agents.create_once`` uses it too; of a key used before, it knows the agent.
-            retrieve: What ``deals.retrieve`` returns for an identifier; an exception is raised instead.
+            create: A function that returns the result of ``agents.create`` for its keyword arguments. A returned exception
+                is raised. ``agents.create_once`` uses it too, once for each key.
+            retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. A returned exception is
+                raised.
         """
         self.agents, self.deals = _Agents(create), _Deals(retrieve)
 
 
 class AsyncStub:
-    """Replaces an ``AsyncClient`` as ``Stub`` replaces a ``Client``: for ``dealkit.AsyncOperations``."""
+    """A replacement for ``AsyncClient`` in tests of functions that take ``dealkit.AsyncOperations``."""
 
     agents: AgentOperations[Awaitable[Agent], Awaitable[Creation[Agent]]]
     """Calls on agents."""
@@ -116,15 +117,15 @@ class AsyncStub:
     ) -> None:
         """Creates the stub, with the arguments of ``Stub``."""
         stub = Stub(create=create, retrieve=retrieve)
-        agents: Any = _Awaited(stub.agents)
-        deals: Any = _Awaited(stub.deals)
+        agents: Any = _AsyncCalls(stub.agents)
+        deals: Any = _AsyncCalls(stub.deals)
         self.agents, self.deals = agents, deals
 
 
-def _outcome(name: str, function: Callable[..., T | DealkitError] | None, *given: Any, **named: Any) -> T:
+def _call_function(name: str, function: Callable[..., T | DealkitError] | None, *args: Any, **kwargs: Any) -> T:
     if function is None:
         raise ConfigError(f"the stub has no function for this call: pass {name}=")
-    outcome = function(*given, **named)
-    if isinstance(outcome, DealkitError):
-        raise outcome
-    return outcome
+    result = function(*args, **kwargs)
+    if isinstance(result, DealkitError):
+        raise result
+    return result

@@ -1,30 +1,30 @@
-//! The lexer's position in its document: white space, punctuation and words.
+//! The lexer's position in its document, and the reading of white space, punctuation and literals such as `null`.
 
 use serde_json::value::RawValue;
 
-/// The document is not what the reader expects.
+/// The next token is not the expected one, or decoding was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct LexError;
 
-/// A value that was read, or a refusal.
-pub type Lexed<T> = Result<T, Refused>;
+/// Result of reading a token.
+pub type LexResult<T> = Result<T, LexError>;
 
-/// Steps through a document one token at a time.
+/// Reads a document one token at a time.
 pub struct Lexer<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// How many items the last completed array had.
-    items: usize,
-    /// Who is asked whether to go on.
-    go_on: Option<&'a dyn Fn() -> bool>,
-    /// From which position on to ask.
-    ask_at: usize,
-    is_stopped: bool,
+    /// The number of items in the last array that was read completely.
+    last_item_count: usize,
+    /// The cancellation check.
+    should_continue: Option<&'a dyn Fn() -> bool>,
+    /// The position from which on `should_continue` is called again.
+    next_check_at: usize,
+    is_cancelled: bool,
     skips_unreadable: bool,
 }
 
-/// How much of a document is read before it is asked again whether to go on.
-const STEP: usize = 64 * 1024;
+/// The number of bytes between two calls of `should_continue`.
+const BYTES_BETWEEN_CHECKS: usize = 64 * 1024;
 
 impl<'a> Lexer<'a> {
     /// Starts at the beginning of a document without a byte order mark.
@@ -32,51 +32,54 @@ impl<'a> Lexer<'a> {
         Self {
             text,
             at: 0,
-            items: 0,
-            go_on: None,
-            ask_at: usize::MAX,
-            is_stopped: false,
+            last_item_count: 0,
+            should_continue: None,
+            next_check_at: usize::MAX,
+            is_cancelled: false,
             skips_unreadable: false,
         }
     }
 
-    /// Has optional values that cannot be read [skipped](Self::skipped).
-    pub fn skip_unreadable(&mut self) {
+    /// Enables [`skip_unreadable_value`](Self::skip_unreadable_value).
+    pub fn set_skip_unreadable(&mut self) {
         self.skips_unreadable = true;
     }
 
-    /// Has `go_on` asked every 64 KB whether to go on. If not, everything that follows is refused.
-    pub fn ask(&mut self, go_on: &'a dyn Fn() -> bool) {
-        self.go_on = Some(go_on);
-        self.ask_at = STEP;
+    /// Sets a cancellation check, which is called every 64 KB. Once it returns false, reading fails.
+    pub fn set_should_continue(&mut self, should_continue: &'a dyn Fn() -> bool) {
+        self.should_continue = Some(should_continue);
+        self.next_check_at = BYTES_BETWEEN_CHECKS;
     }
 
-    /// Whether the document was refused because it was not to be read to its end.
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped
+    /// Returns whether reading failed because `should_continue` returned false.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled
     }
 
-    /// Asks whether to go on, when there is somebody to ask and enough has been read.
+    /// Calls `should_continue`, if it is set and 64 KB were read since the last call; fails if it returns false.
     ///
-    /// It is called at each object, and at each name that is not the expected one: no other part of a document repeats
-    /// without one of them.
+    /// The lexer calls this at each object, and at each name that is not the expected one. No other part of a document can
+    /// repeat without one of these.
     #[inline(always)]
-    pub(super) fn may_go_on(&mut self) -> Lexed<()> {
-        if self.at < self.ask_at {
+    pub(super) fn check_cancelled(&mut self) -> LexResult<()> {
+        if self.at < self.next_check_at {
             Ok(())
         } else {
-            self.ask_now()
+            self.call_should_continue()
         }
     }
 
     #[cold]
-    fn ask_now(&mut self) -> Lexed<()> {
-        if self.go_on.is_some_and(|go_on| go_on()) {
-            self.ask_at = self.at + STEP;
+    fn call_should_continue(&mut self) -> LexResult<()> {
+        if self
+            .should_continue
+            .is_some_and(|should_continue| should_continue())
+        {
+            self.next_check_at = self.at + BYTES_BETWEEN_CHECKS;
             Ok(())
         } else {
-            self.is_stopped = true;
-            Err(Refused)
+            self.is_cancelled = true;
+            Err(LexError)
         }
     }
 
@@ -104,13 +107,13 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Moves to the point where this much of the document is left.
+    /// Moves to the position at which `rest` is the remaining document.
     #[inline(always)]
-    pub(super) fn leave(&mut self, rest: &[u8]) {
+    pub(super) fn advance_to(&mut self, rest: &[u8]) {
         self.at = self.text.len() - rest.len();
     }
 
-    /// Skips white space, and returns the next byte, or 0 at the end.
+    /// Skips white space, and returns the next byte without reading it, or 0 at the end.
     #[inline(always)]
     pub fn peek(&mut self) -> u8 {
         match self.byte() {
@@ -130,7 +133,7 @@ impl<'a> Lexer<'a> {
         0
     }
 
-    /// Quickly skips the space that is common after punctuation.
+    /// Skips the single space that often follows punctuation.
     #[inline(always)]
     fn skip_one_space(&mut self) {
         if self.byte() == Some(b' ') {
@@ -138,19 +141,20 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Reads this punctuation mark.
     #[inline(always)]
-    pub(super) fn expect(&mut self, punctuation: u8) -> Lexed<()> {
+    pub(super) fn expect(&mut self, punctuation: u8) -> LexResult<()> {
         if self.peek() == punctuation {
             self.at += 1;
             Ok(())
         } else {
-            Err(Refused)
+            Err(LexError)
         }
     }
 
-    /// Enters an array or an object, and returns whether it has any content.
+    /// Reads the start of an array or an object, and returns whether it has content.
     #[inline(always)]
-    fn enter(&mut self, open: u8, close: u8) -> Lexed<bool> {
+    fn enter(&mut self, open: u8, close: u8) -> LexResult<bool> {
         self.expect(open)?;
         if self.peek() == close {
             self.at += 1;
@@ -159,9 +163,9 @@ impl<'a> Lexer<'a> {
         Ok(true)
     }
 
-    /// Continues in an array or an object, and returns whether there is more in it.
+    /// Reads the comma or the end after an element, and returns whether another element follows.
     #[inline(always)]
-    fn go_on(&mut self, close: u8) -> Lexed<bool> {
+    fn next_element(&mut self, close: u8) -> LexResult<bool> {
         let byte = self.peek();
         if byte == b',' {
             self.at += 1;
@@ -172,53 +176,54 @@ impl<'a> Lexer<'a> {
             self.at += 1;
             Ok(false)
         } else {
-            Err(Refused)
+            Err(LexError)
         }
     }
 
-    /// Enters an object, and returns whether it has fields.
+    /// Reads the start of an object, and returns whether it has fields.
     #[inline]
-    pub fn object(&mut self) -> Lexed<bool> {
-        self.may_go_on()?;
+    pub fn begin_object(&mut self) -> LexResult<bool> {
+        self.check_cancelled()?;
         self.enter(b'{', b'}')
     }
 
-    /// Continues after a field, and returns whether another one follows.
+    /// Reads the comma or the end after a field, and returns whether another field follows.
     #[inline]
-    pub fn field(&mut self) -> Lexed<bool> {
-        self.go_on(b'}')
+    pub fn next_field(&mut self) -> LexResult<bool> {
+        self.next_element(b'}')
     }
 
-    /// Enters an array, and returns whether it has items.
+    /// Reads the start of an array, and returns whether it has items.
     #[inline]
-    pub fn array(&mut self) -> Lexed<bool> {
+    pub fn begin_array(&mut self) -> LexResult<bool> {
         self.enter(b'[', b']')
     }
 
-    /// Continues after an item, and returns whether another one follows.
+    /// Reads the comma or the end after an item, and returns whether another item follows.
     #[inline]
-    pub fn item(&mut self) -> Lexed<bool> {
-        self.go_on(b']')
+    pub fn next_item(&mut self) -> LexResult<bool> {
+        self.next_element(b']')
     }
 
-    /// For how many items of an array to reserve memory up front: similar arrays often have the same length, such as
-    /// the fields of each contact. At least as many as a `Vec` reserves by itself, and few enough that a wrong guess
-    /// does not matter.
-    pub(crate) fn likely_items(&self) -> usize {
-        self.items.clamp(4, 16)
+    /// Estimates the number of items of the next array, to reserve memory. Similar arrays often have the same length, such
+    /// as the fields of each contact. The estimate is at least a `Vec`'s own minimum, and low enough that a wrong one does
+    /// not matter.
+    pub(crate) fn expected_items(&self) -> usize {
+        self.last_item_count.clamp(4, 16)
     }
 
-    pub(crate) fn had_items(&mut self, items: usize) {
-        self.items = items;
+    /// Records the number of items of an array, for [`expected_items`](Self::expected_items).
+    pub(crate) fn record_item_count(&mut self, items: usize) {
+        self.last_item_count = items;
     }
 
-    /// Skips the name of a field if it is this one, given with quotes and colon: `"id":`.
+    /// Skips the next field name if it is this one, written with quotes and colon (`"id":`); returns whether it was.
     #[inline(always)]
-    pub fn named(&mut self, quoted: &'static str) -> bool {
-        // Not `strip_prefix`, which does not know the length in advance and compares byte by byte.
+    pub fn skip_name(&mut self, quoted: &'static str) -> bool {
+        // `strip_prefix` would be slower: it does not know the length at compile time and compares byte by byte.
         match self.rest().split_at_checked(quoted.len()) {
             Some((name, rest)) if name == quoted.as_bytes() => {
-                self.leave(rest);
+                self.advance_to(rest);
                 self.skip_one_space();
                 true
             }
@@ -226,75 +231,83 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Reads a literal such as `true`.
     #[inline]
-    fn word(&mut self, word: &'static str) -> Lexed<()> {
-        let rest = self.rest().strip_prefix(word.as_bytes()).ok_or(Refused)?;
-        self.leave(rest);
+    fn read_literal(&mut self, literal: &'static str) -> LexResult<()> {
+        let rest = self
+            .rest()
+            .strip_prefix(literal.as_bytes())
+            .ok_or(LexError)?;
+        self.advance_to(rest);
         Ok(())
     }
 
     #[inline]
-    pub fn null(&mut self) -> Lexed<()> {
+    pub fn read_null(&mut self) -> LexResult<()> {
         self.peek();
-        self.word("null")
+        self.read_literal("null")
     }
 
-    /// Skips the value of an optional field that begins at `start` and could not be read, if such values are to be skipped.
-    /// Returns it, unless the field occurs again: the last one counts.
+    /// Skips the unreadable value of an optional field, which begins at `start`; fails unless skipping is enabled. Returns the
+    /// value, or `None` if the object has the same field again later: of equal names, the last counts.
     #[cold]
-    pub fn skipped(&mut self, start: usize, field: &str) -> Lexed<Option<&'a RawValue>> {
-        if !self.skips_unreadable || self.is_stopped {
-            return Err(Refused);
+    pub fn skip_unreadable_value(
+        &mut self,
+        start: usize,
+        field: &str,
+    ) -> LexResult<Option<&'a RawValue>> {
+        if !self.skips_unreadable || self.is_cancelled {
+            return Err(LexError);
         }
         self.at = start;
-        let value = self.raw()?;
-        let (end, ask_at) = (self.at, self.ask_at);
-        let occurs_again = self.find(field)?;
-        (self.at, self.ask_at) = (end, ask_at);
+        let value = self.read_raw()?;
+        let (end, next_check_at) = (self.at, self.next_check_at);
+        let occurs_again = self.has_field(field)?;
+        (self.at, self.next_check_at) = (end, next_check_at);
         Ok((!occurs_again).then_some(value))
     }
 
-    /// Whether the rest of an object has a field of this name.
-    fn find(&mut self, field: &str) -> Lexed<bool> {
-        while self.field()? {
-            if self.name()? == field {
+    /// Returns whether the rest of the object has a field of this name.
+    fn has_field(&mut self, field: &str) -> LexResult<bool> {
+        while self.next_field()? {
+            if self.read_name()? == field {
                 return Ok(true);
             }
-            self.raw()?;
+            self.read_raw()?;
         }
         Ok(false)
     }
 
-    /// Returns to a position, to read what follows in another way.
-    pub(crate) fn go_back(&mut self, position: usize) {
+    /// Returns to an earlier position, to read the same text in another way.
+    pub(crate) fn set_position(&mut self, position: usize) {
         self.at = position;
     }
 
     #[inline]
-    pub fn boolean(&mut self) -> Lexed<bool> {
+    pub fn read_boolean(&mut self) -> LexResult<bool> {
         match self.peek() {
-            b't' => self.word("true").map(|()| true),
-            _ => self.word("false").map(|()| false),
+            b't' => self.read_literal("true").map(|()| true),
+            _ => self.read_literal("false").map(|()| false),
         }
     }
 
-    /// Whether the document ends here, apart from white space.
-    pub fn end(&mut self) -> Lexed<()> {
-        // Does not use the result of `peek`, in which a byte of 0 looks the same.
+    /// Fails unless only white space is left.
+    pub fn expect_end(&mut self) -> LexResult<()> {
+        // Compare positions, because `peek` returns 0 both at the end and for a byte of 0.
         self.peek();
         if self.at == self.text.len() {
             Ok(())
         } else {
-            Err(Refused)
+            Err(LexError)
         }
     }
 
-    /// Reads any value as its text; serde_json finds its end, however deeply it nests.
+    /// Reads any value as its text. serde_json finds its end without recursion, so any depth is possible.
     #[cold]
-    pub fn raw(&mut self) -> Lexed<&'a RawValue> {
-        let rest = self.text.get(self.at..).ok_or(Refused)?;
+    pub fn read_raw(&mut self) -> LexResult<&'a RawValue> {
+        let rest = self.text.get(self.at..).ok_or(LexError)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter();
-        let value = values.next().ok_or(Refused)?.map_err(|_| Refused)?;
+        let value = values.next().ok_or(LexError)?.map_err(|_| LexError)?;
         self.at += values.byte_offset();
         Ok(value)
     }

@@ -1,23 +1,23 @@
-//! A single-pass lexer of JSON, for readers that know which fields to expect.
+//! A single-pass JSON lexer, for readers that know which fields to expect.
 //!
-//! A reader asks for what should come next. The values that the lexer returns are those that serde would have read.
-//! Anything that the lexer does not accept, it refuses without saying why: a slower reader then reads the document
-//! again and decides. So the lexer may refuse too much, but must never accept what that reader would reject.
+//! A reader requests the token that it expects next. The lexer returns the same values as serde, or [`LexError`] without a
+//! reason; a slower reader then reads the document again to explain the error. The lexer must never accept a document that
+//! serde would reject.
 //!
-//! It is public for the bindings, which build objects of their own, and for the sandbox server, whose reader of request
-//! bodies is stricter. It is not for use by others.
+//! Public for the bindings, which build their own objects, and for the sandbox server, whose reader of request bodies is
+//! stricter; not for use by others.
 
 #![allow(
     missing_debug_implementations,
-    reason = "what these hold may be personal"
+    reason = "the lexer holds a document, which may contain personal data"
 )]
 
 mod cursor;
 mod number;
+mod read_fields;
 mod string;
 mod time;
-mod walk;
 
-pub use cursor::{Lexed, Lexer, Refused};
+pub use cursor::{LexError, LexResult, Lexer};
 pub use number::{Digits, Number};
 pub use string::is_plain;

@@ -1,90 +1,91 @@
-//! Strings, and the names of fields.
+//! Reading of strings and field names.
 
 use std::borrow::Cow;
 
 use crate::{
-    json::lexer::cursor::{Lexed, Lexer, Refused},
-    value::Characters,
+    json::lexer::cursor::{LexError, LexResult, Lexer},
+    value::Wtf8,
 };
 
 impl<'a> Lexer<'a> {
-    /// Reads a string, which is borrowed if it is in the document as it is.
+    /// Reads a string, which is borrowed from the document if it contains no escapes.
     #[inline]
-    pub fn string(&mut self) -> Lexed<Cow<'a, str>> {
-        match self.plain() {
+    pub fn read_string(&mut self) -> LexResult<Cow<'a, str>> {
+        match self.read_plain_string() {
             Some(text) => Ok(Cow::Borrowed(text)),
-            None => self.escaped(),
+            None => self.read_escaped_string(),
         }
     }
 
-    /// Reads a string that contains no escapes; reads nothing if the string is any other.
+    /// Reads a string without escapes; reads nothing and returns `None` if the next value is anything else.
     #[inline(always)]
-    pub fn plain(&mut self) -> Option<&'a str> {
+    pub fn read_plain_string(&mut self) -> Option<&'a str> {
         match self.peek() {
-            b'"' => self.plain_here(),
+            b'"' => self.read_plain_string_at_quote(),
             _ => None,
         }
     }
 
-    /// The same, after white space. It is a separate function because it calls nothing, and so need not save registers.
+    /// Reads a string without escapes, whose opening quote is the next byte. A separate function, because it calls no other
+    /// function and so need not save registers.
     #[inline(never)]
-    fn plain_here(&mut self) -> Option<&'a str> {
+    fn read_plain_string_at_quote(&mut self) -> Option<&'a str> {
         let start = self.at + 1;
-        let end = start + plain_length(self.text.as_bytes().get(start..)?)?;
+        let end = start + plain_string_length(self.text.as_bytes().get(start..)?)?;
         let plain = self.text.get(start..end)?;
         self.at = end + 1;
         Some(plain)
     }
 
-    /// Reads a string with escapes, as serde_json does.
+    /// Reads a string with escapes, using serde_json.
     #[cold]
-    fn escaped(&mut self) -> Lexed<Cow<'a, str>> {
+    fn read_escaped_string(&mut self) -> LexResult<Cow<'a, str>> {
         if self.peek() != b'"' {
-            return Err(Refused);
+            return Err(LexError);
         }
         let start = self.at;
-        let text = serde_json::from_str(self.raw()?.get());
+        let text = serde_json::from_str(self.read_raw()?.get());
         text.map(Cow::Owned).map_err(|_| {
-            // What is wrong is found where the string begins.
+            // Report the error at the start of the string.
             self.at = start;
-            Refused
+            LexError
         })
     }
 
-    /// Reads a string as bytes: UTF-8, but for halves of surrogate pairs, which JSON can hold and text cannot.
-    pub fn wtf8(&mut self) -> Lexed<Cow<'a, [u8]>> {
-        match self.plain() {
+    /// Reads a string as WTF-8: UTF-8 extended by unpaired surrogates, which a JSON string may contain.
+    pub fn read_wtf8(&mut self) -> LexResult<Cow<'a, [u8]>> {
+        match self.read_plain_string() {
             Some(text) => Ok(Cow::Borrowed(text.as_bytes())),
-            None => Characters::of(self.raw()?.get())
+            None => Wtf8::from_json(self.read_raw()?.get())
                 .map(|it| it.0)
-                .ok_or(Refused),
+                .ok_or(LexError),
         }
     }
 
-    /// Reads the name of a field as bytes, and skips the colon.
-    pub fn wtf8_name(&mut self) -> Lexed<Cow<'a, [u8]>> {
-        let name = self.wtf8()?;
+    /// Reads a field name as WTF-8, and the colon after it.
+    pub fn read_wtf8_name(&mut self) -> LexResult<Cow<'a, [u8]>> {
+        let name = self.read_wtf8()?;
         self.expect(b':')?;
         Ok(name)
     }
 
-    /// Reads the name of a field, and skips the colon.
-    pub fn name(&mut self) -> Lexed<Cow<'a, str>> {
-        self.may_go_on()?;
-        let name = self.string()?;
+    /// Reads a field name and the colon after it.
+    pub fn read_name(&mut self) -> LexResult<Cow<'a, str>> {
+        self.check_cancelled()?;
+        let name = self.read_string()?;
         self.expect(b':')?;
         Ok(name)
     }
 }
 
-/// Whether a string is written in a document as it is, without escapes.
+/// Returns whether JSON can contain the string without escapes.
 #[inline]
 pub fn is_plain(text: &str) -> bool {
-    let (words, rest) = text.as_bytes().as_chunks();
-    let is_plain = |word: &[u8; 8]| special_bytes(u64::from_le_bytes(*word)) == 0;
-    words.iter().all(is_plain)
+    let (chunks, rest) = text.as_bytes().as_chunks();
+    let is_plain = |chunk: &[u8; 8]| special_bytes(u64::from_le_bytes(*chunk)) == 0;
+    chunks.iter().all(is_plain)
         && match text.as_bytes().last_chunk() {
-            // This last word overlaps the others unless the length is a multiple of a word's.
+            // The last eight bytes overlap the words before, unless the length is a multiple of eight.
             Some(last) => is_plain(last),
             None => !rest.iter().any(is_special),
         }
@@ -94,12 +95,12 @@ fn is_special(byte: &u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..b' ')
 }
 
-/// A word in which every byte is one.
+/// A 64-bit word in which every byte is 1.
 const ONES: u64 = u64::MAX / 0xff;
 
-/// How many bytes of a string come before its closing quote, if nothing before it needs attention.
+/// Returns the number of bytes before the closing quote; `None` if an escape or a control character comes first.
 #[inline(always)]
-fn plain_length(text: &[u8]) -> Option<usize> {
+fn plain_string_length(text: &[u8]) -> Option<usize> {
     let mut rest = text;
     while let Some((word, after)) = rest.split_first_chunk() {
         let special = special_bytes(u64::from_le_bytes(*word));
@@ -109,19 +110,19 @@ fn plain_length(text: &[u8]) -> Option<usize> {
         }
         rest = after;
     }
-    // The last seven bytes of the document.
+    // At most the last seven bytes of the document are left.
     let end = rest.iter().position(is_special)?;
     (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
 }
 
-/// Marks, by their highest bits, the bytes that end the plain part of a string: quotes, backslashes and control
-/// characters. Bytes above the lowest marked one may be marked too.
+/// Sets the highest bit of each byte that is a quote, a backslash or a control character. Only the lowest set bit is exact:
+/// higher bytes may be marked by mistake.
 #[inline(always)]
 fn special_bytes(word: u64) -> u64 {
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));
-    // With its second bit flipped, a quote comes right after the control characters, where the space would be.
+    // Flipping the second bit turns a quote (0x22) into a space (0x20), directly above the control characters.
     let quotes_and_controls = below(word ^ (ONES * 0b10), b' ' + 1);
     let backslashes = below(word ^ (ONES * u64::from(b'\\')), 1);
-    // Bytes whose highest bit was set before are not ASCII.
+    // Remove bytes whose highest bit was set before: they are not ASCII.
     (quotes_and_controls | backslashes) & !word & (ONES * 0x80)
 }

@@ -1,58 +1,60 @@
-//! Dates and timestamps, from their digits.
+//! Reading of dates and timestamps.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::json::lexer::cursor::{Lexed, Lexer, Refused};
-use crate::value::{date_of, scalar, two_digits};
+use crate::json::lexer::cursor::{LexError, LexResult, Lexer};
+use crate::value::{parse_date_bytes, parse_two_digits, scalar};
 
 impl Lexer<'_> {
+    /// Reads a date.
     #[inline]
-    pub fn date(&mut self) -> Lexed<NaiveDate> {
+    pub fn read_date(&mut self) -> LexResult<NaiveDate> {
         self.peek();
         if let Some(([b'"', digits @ .., b'"'], rest)) = self.rest().split_first_chunk::<12>()
-            && let Some(date) = date_of(digits)
+            && let Some(date) = parse_date_bytes(digits)
         {
-            self.leave(rest);
+            self.advance_to(rest);
             return Ok(date);
         }
-        self.rare_date()
+        self.read_uncommon_date()
     }
 
     #[cold]
-    fn rare_date(&mut self) -> Lexed<NaiveDate> {
-        scalar::date(&self.string()?).ok_or(Refused)
+    fn read_uncommon_date(&mut self) -> LexResult<NaiveDate> {
+        scalar::parse_date(&self.read_string()?).ok_or(LexError)
     }
 
+    /// Reads a timestamp, converted to UTC.
     #[inline]
-    pub fn timestamp(&mut self) -> Lexed<DateTime<Utc>> {
+    pub fn read_timestamp(&mut self) -> LexResult<DateTime<Utc>> {
         self.peek();
-        match timestamp_in(self.rest()) {
+        match parse_common_timestamp(self.rest()) {
             Some((timestamp, rest)) => {
-                self.leave(rest);
+                self.advance_to(rest);
                 Ok(timestamp)
             }
-            None => self.rare_timestamp(),
+            None => self.read_uncommon_timestamp(),
         }
     }
 
     #[cold]
-    fn rare_timestamp(&mut self) -> Lexed<DateTime<Utc>> {
-        scalar::timestamp(&self.string()?).ok_or(Refused)
+    fn read_uncommon_timestamp(&mut self) -> LexResult<DateTime<Utc>> {
+        scalar::parse_timestamp(&self.read_string()?).ok_or(LexError)
     }
 }
 
-/// `"YYYY-MM-DDTHH:MM:SSZ"`, optionally with a fraction, and what follows it; any other form is rare.
+/// Parses the common form `"YYYY-MM-DDTHH:MM:SSZ"`, optionally with a fraction, and returns it with the remaining text.
 #[inline]
-fn timestamp_in(text: &[u8]) -> Option<(DateTime<Utc>, &[u8])> {
+fn parse_common_timestamp(text: &[u8]) -> Option<(DateTime<Utc>, &[u8])> {
     let (head, mut rest) = text.split_first_chunk::<20>()?;
     let [b'"', date @ .., b'T', h1, h2, b':', m1, m2, b':', s1, s2] = head else {
         return None;
     };
-    let date = date_of(date)?;
+    let date = parse_date_bytes(date)?;
     let (hour, minute, second) = (
-        two_digits(*h1, *h2)?,
-        two_digits(*m1, *m2)?,
-        two_digits(*s1, *s2)?,
+        parse_two_digits(*h1, *h2)?,
+        parse_two_digits(*m1, *m2)?,
+        parse_two_digits(*s1, *s2)?,
     );
     let mut nano = 0;
     if let [b'.', fraction @ ..] = rest {
@@ -63,7 +65,7 @@ fn timestamp_in(text: &[u8]) -> Option<(DateTime<Utc>, &[u8])> {
             nano += u32::from(byte - b'0') * digit;
             rest = after;
         }
-        // No digits, or more than nine.
+        // A fraction has one to nine digits.
         let count = fraction.len() - rest.len();
         if !(1..=9).contains(&count) {
             return None;

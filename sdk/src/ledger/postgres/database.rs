@@ -160,7 +160,7 @@ impl Database {
         if let Some(path) = &self.roots {
             settings.add_roots(&fs::read(path)?);
         }
-        let tls = settings.config();
+        let tls = settings.build_config();
         let mut tls = tls.map_err(|message| Cause::Unreachable(message.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
         let connected = config.connect(MakeRustlsConnect::new(tls)).await;

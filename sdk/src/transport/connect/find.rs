@@ -1,15 +1,18 @@
-//! Looks for an error of a library below by its type.
+//! Search for an error of a library below by its type.
 
 use std::{error::Error, io};
 
-pub(crate) fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+/// Returns the first error of type `E` among an error and its sources.
+pub(crate) fn find_source<'e, E: Error + 'static>(
+    error: &'e (dyn Error + 'static),
+) -> Option<&'e E> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
     }
     // An I/O error's `source()` skips the error that it wraps, and returns that error's source instead.
     let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
     match wrapped {
-        Some(wrapped) => find(wrapped),
-        None => find(error.source()?),
+        Some(wrapped) => find_source(wrapped),
+        None => find_source(error.source()?),
     }
 }

@@ -1,5 +1,9 @@
-//! What the errors of hyper and hyper-util mean: why no connection could be made, where that is clear, and what to do
-//! about it. It is about host names and proxies; TLS has errors of its own.
+//! Classification of the errors of reqwest, hyper and hyper-util, except for TLS (see `rustls_errors`).
+//!
+//! Typed values decide the outcome and a retry: the predicates of `reqwest::Error` and `hyper::Error`, and the kind of an
+//! `io::Error`. Text only adds advice, because hyper-util's errors of name resolution and of proxies have private types, and
+//! hyper's parse errors do not say in a typed way which part is malformed. If a library changes a text, an error loses its
+//! advice, and nothing else changes.
 
 use std::{error::Error, io};
 
@@ -8,85 +12,98 @@ use rustix::io::Errno;
 use url::Url;
 
 use crate::{
-    transport::connect::{cause::ConnectFailure, find::find},
-    value::words::{Setting::BaseUrl, words},
+    transport::connect::find::find_source,
+    value::message::{
+        Message,
+        Setting::{BaseUrl, Proxy},
+    },
 };
 
-/// Why there was no connection for a request to `service`, either directly or through a proxy.
-pub(crate) fn connect_failure(
+/// Returns the reason why there was no connection for a request to `service`, directly or through a proxy, if it is known.
+pub(crate) fn find_connect_failure(
     error: &reqwest::Error,
     service: &Url,
-    through_proxy: bool,
-) -> Option<ConnectFailure> {
+    has_proxy: bool,
+) -> Option<Message> {
     if !error.is_connect() || error.is_timeout() {
         return None;
     }
-    // The only connection is the one to the proxy.
-    if through_proxy && service.scheme() == "http" {
-        return Some(unreachable(error));
+    // A request without TLS has one connection: the one to the proxy.
+    if has_proxy && service.scheme() == "http" {
+        return Some(describe_unreachable_proxy(error));
     }
-    // The types of these errors are private to hyper-util, and it does not keep the status of a refusal.
-    let mut cause = Some(error as &(dyn Error + 'static));
-    while let Some(error) = cause {
-        cause = error.source();
-        let text = error.to_string();
-        let Some(what) = text.strip_prefix("tunnel error: ") else {
-            if text == "dns error" {
-                return Some(ConnectFailure::passing(words!(
-                    "the host in {} cannot be found; is it right, and is this machine on the network?",
-                    BaseUrl
-                )));
-            }
-            continue;
-        };
-        return Some(match what {
-            "failed to create underlying connection" => unreachable(error),
-            "proxy authorization required" => ConnectFailure::lasting(words!(
-                "the proxy refuses to connect: 407 Proxy Authentication Required; does its URL contain the right \
-                 user name and password, as in http://user:password@proxy.example.com:3128?"
-            )),
-            "unsuccessful" => ConnectFailure::passing(words!(
-                "the proxy refuses to connect to the service, or cannot (its response to CONNECT is not 200 OK); does \
-                 it allow the service's host and port?"
-            )),
-            _ => ConnectFailure::passing(words!(
-                "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address right?"
-            )),
-        });
+    if let Some(advice) = advise_by_text(error) {
+        return Some(advice);
     }
-    // Here it is the service that refuses: for a proxy, the tunnel error has already been handled.
-    find::<io::Error>(error)
+    find_source::<io::Error>(error)
         .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         .then(|| {
-            ConnectFailure::passing(words!(
-                "nothing is listening at the host and port in {}; are they right, and is the service up?",
-                BaseUrl
-            ))
+            Message::from(
+                "nothing is listening at the host and port in the base URL; are they right, and is the service up?",
+            )
+            .see(BaseUrl)
         })
 }
 
-/// Why there is no connection to the proxy itself.
-fn unreachable(error: &(dyn Error + 'static)) -> ConnectFailure {
-    if find::<rustls::Error>(error).is_some() {
-        return ConnectFailure::lasting(words!(
-            "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?"
-        ));
+/// Returns advice on a failure of name resolution or of a proxy, which only the texts of hyper-util's errors tell apart.
+fn advise_by_text(error: &reqwest::Error) -> Option<Message> {
+    let mut source = Some(error as &(dyn Error + 'static));
+    while let Some(error) = source {
+        source = error.source();
+        let text = error.to_string();
+        if text == "dns error" {
+            return Some(
+                Message::from(
+                    "the host in the base URL cannot be found; is it right, and is this machine on the network?",
+                )
+                .see(BaseUrl),
+            );
+        }
+        let Some(reason) = text.strip_prefix("tunnel error: ") else {
+            continue;
+        };
+        let advice = match reason {
+            "failed to create underlying connection" => {
+                return Some(describe_unreachable_proxy(error));
+            }
+            "proxy authorization required" => {
+                "the proxy rejects the connection: 407 Proxy Authentication Required; does its URL contain the right user \
+                 name and password, as in http://user:password@proxy.example.com:3128?"
+            }
+            "unsuccessful" => {
+                "the proxy does not connect to the service (its response to CONNECT is not 200 OK); does it allow the \
+                 service's host and port?"
+            }
+            _ => {
+                "the server at the proxy's address does not respond to CONNECT as a proxy does; is that address right?"
+            }
+        };
+        return Some(Message::from(advice).see(Proxy));
     }
-    ConnectFailure::passing(words!(
+    None
+}
+
+/// Returns the message about a failed connection to the proxy itself.
+fn describe_unreachable_proxy(error: &(dyn Error + 'static)) -> Message {
+    let text = if find_source::<rustls::Error>(error).is_some() {
+        "no secure connection to the proxy could be made; does it speak TLS, with a certificate that is trusted?"
+    } else {
         "the proxy cannot be reached; is its address right, and is it up?"
-    ))
+    };
+    Message::from(text).see(Proxy)
 }
 
-/// Whether the connection ended before any part of the request was sent.
-pub(crate) fn was_not_begun(error: &reqwest::Error) -> bool {
-    find(error).is_some_and(hyper::Error::is_canceled)
+/// Returns true if the connection ended before any part of the request was sent.
+pub(crate) fn ended_before_request(error: &reqwest::Error) -> bool {
+    find_source(error).is_some_and(hyper::Error::is_canceled)
 }
 
+/// Returns true if the process or the system has no free file descriptor for a connection.
 #[cfg_attr(not(unix), allow(unused_variables))]
 pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
     #[cfg(unix)]
     return error.is_connect()
-        && find::<io::Error>(error).is_some_and(|error| {
+        && find_source::<io::Error>(error).is_some_and(|error| {
             matches!(
                 Errno::from_io_error(error),
                 Some(Errno::MFILE | Errno::NFILE)
@@ -96,9 +113,10 @@ pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns where the head of a response is not valid HTTP, if that is the failure, as precisely as hyper says.
+/// Returns the malformed part of a response head, if the head is not valid HTTP. The type of the error tells that it is
+/// malformed; its text only names the part.
 pub(crate) fn find_malformed_part(error: &reqwest::Error) -> Option<&'static str> {
-    let error = find::<hyper::Error>(error).filter(|error| error.is_parse())?;
+    let error = find_source::<hyper::Error>(error).filter(|error| error.is_parse())?;
     Some(match error.to_string().as_str() {
         "message head is too large" => "its size or the number of its header lines",
         "invalid content-length parsed" => "the header Content-Length",

@@ -1,6 +1,6 @@
-//! Connections: pools, TLS, proxies, and why one could not be made; or a transport that has its own.
+//! Connections: pools, TLS, proxies, connect failures, and custom transports.
 
-pub(crate) mod cause;
+pub(crate) mod failure;
 pub(crate) mod find;
 pub(crate) mod h2_errors;
 pub(crate) mod hyper_errors;

@@ -1,4 +1,4 @@
-//! The connections of a client: which are kept, for which requests, and how they are made.
+//! Connection pools of a client: creation, reuse and limits.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,46 +17,46 @@ use tokio::{
 use crate::{
     transport::{
         connect::{progress::ConnectorLayer, proxy::Proxy, tls::TlsSettings, transport::Transport},
-        retry::attempts::is_safe,
+        retry::attempts::is_read,
     },
-    value::words::Words,
+    value::message::Message,
 };
 
-/// How long an idle connection is kept for a request that changes nothing.
+/// Lifetime of an idle connection for reads.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long after a request a connection is trusted with another one that may change something.
+/// Lifetime of an idle connection for creates and other requests that may change data.
 ///
-/// A service may close an idle connection just as a request goes out on it, and then nobody can tell whether
-/// the service has acted. Services wait for seconds before they close one (gunicorn 2, Node and uvicorn 5, AWS'
-/// load balancers 60, nginx 75), so within this time it happens only if a service is shutting down or runs out
-/// of connections (when its `worker_connections` are used up, nginx closes even the youngest). AWS' SDK for
-/// Node keeps its connections for the same time.
-const TRUSTED: Duration = Duration::from_secs(1);
+/// A service may close an idle connection just as a request is sent on it, and then the client cannot tell whether the service
+/// has acted. Services keep an idle connection for some seconds (gunicorn 2, Node and uvicorn 5, AWS' load balancers 60, nginx
+/// 75). So a connection that was used within the last second is closed only if the service shuts down or runs out of
+/// connections: when its `worker_connections` are used up, nginx closes even the newest. AWS' SDK for Node uses the same
+/// lifetime.
+const UNSAFE_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many requests share a [`Lane`].
+/// The maximum number of requests in flight in a [`PoolShard`].
 ///
-/// A service should allow no fewer streams than that on an HTTP/2 connection (RFC 9113, 6.5.2), and those that are widespread
-/// do: HAProxy, Apache and Google's front ends allow 100, nginx and AWS' load balancers 128, Go's server 250. A request beyond
-/// what a service allows would wait unseen in the library, while its time runs and it counts as sent.
-const WIDTH: usize = 100;
+/// RFC 9113 (6.5.2) recommends that a service allow at least this many streams on an HTTP/2 connection, and the widespread
+/// servers do: HAProxy, Apache and Google's front ends allow 100, nginx and AWS' load balancers 128, Go's server 250. A request
+/// beyond the service's limit would wait inside the HTTP library: its timeout would run, and it would count as sent.
+const REQUESTS_PER_SHARD: usize = 100;
 
-/// The default limit of an attempt that is retried on a timeout.
+/// The default timeout of an attempt that is retried on a timeout.
 pub(crate) const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an HTTP/2 connection may be silent before it is sent a ping, and how long the reply to that
-/// may take; less if an attempt may take less than four times this.
-const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+/// The longest interval between HTTP/2 keep-alive pings, and the longest wait for a reply. Both are at most a quarter of the
+/// attempt timeout.
+const MAX_KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The maximum number of runtimes for which connections are kept. Programs have one or two, or in Python one or two for
-/// each of up to 16 services; a test suite has many, one after the other, and those that have ended need none.
-const RUNTIMES: usize = 32;
+/// The maximum number of runtimes with connections. A program has one or two runtimes, or in Python one or two for each of up to
+/// 16 services. A test suite starts many runtimes one after the other, and the ended ones need no connections.
+const MAX_RUNTIMES: usize = 32;
 
-/// How connections are made. Clients for which all of this is the same can share connections.
+/// Settings of connections. Clients with equal settings can share connections.
 #[derive(Clone, PartialEq)]
 pub(crate) struct ConnectionSettings {
     pub(crate) connect_timeout: Duration,
-    /// `None`: [`ATTEMPT_TIMEOUT`] for an attempt that is retried on a timeout, no limit of its own for another one.
+    /// If `None`, an attempt that is retried on a timeout has [`ATTEMPT_TIMEOUT`], and any other attempt has the call's timeout.
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) max_idle: usize,
     pub(crate) versions: Versions,
@@ -64,132 +64,144 @@ pub(crate) struct ConnectionSettings {
     pub(crate) tls: TlsSettings,
 }
 
+/// The HTTP versions that a client speaks.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Versions {
-    /// What the two sides agree on over TLS; HTTP/1.1 without it.
+    /// The version negotiated over TLS; HTTP/1.1 without TLS.
     Any,
     Http1,
-    /// From the first byte.
+    /// HTTP/2 without negotiation.
     Http2,
 }
 
+/// The way from the client to the service.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Route {
     Direct,
     Proxy(Proxy),
-    /// None of dealkit's own: a transport is in their place.
+    /// A custom transport, in place of dealkit's own connections.
     Transport(Transport),
 }
 
+/// The connection pools of one or more clients with equal settings.
 pub(crate) struct Pools {
     pub(crate) settings: ConnectionSettings,
-    /// None of dealkit's own for a transport.
+    /// `None` for a custom transport.
     tls: Option<ClientConfig>,
-    /// One for each request that may be in flight: a request may need a connection, and so a descriptor.
+    /// Permits of requests in flight. Each request may need a connection, and so a file descriptor.
     permits: Semaphore,
-    /// The most idle connections of one kind. A connection that is made for a request that has found another in the meantime is idle
-    /// as well, so that there may be more than requests in flight.
+    /// The maximum number of idle connections in a group. It can exceed the number of requests in flight: a request that finds
+    /// an idle connection leaves the one that is being made for it to the pool.
     max_idle: usize,
-    /// True if idle connections of reads, and as many connections of creates, would leave too few descriptors.
+    /// True if the idle connections of reads and as many connections of creates would use too many file descriptors.
     has_few_descriptors: bool,
-    lanes: Mutex<Lanes>,
+    groups: Mutex<ConnectionGroups>,
 }
 
-/// Lanes by runtime, and by how long idle connections are kept; the last are those in use.
+/// Pool shards by runtime and by lifetime of idle connections, the most recently used group last.
 ///
-/// An idle connection is driven by the runtime that made it, and if that runtime stands still, the connection would never
-/// respond. A request takes the first lane that has room, so that the last ones are needed only while many are in flight.
-type Lanes = Vec<((Id, Duration), Vec<Arc<Lane>>)>;
+/// An idle connection is driven by the runtime that made it. If another runtime used the connection while its own runtime is
+/// blocked, the connection would not respond. A request takes the first shard with free capacity, so later shards are used only
+/// while many requests are in flight.
+type ConnectionGroups = Vec<((Id, Duration), Vec<Arc<PoolShard>>)>;
 
-/// The connections of at most [`WIDTH`] requests in flight, each of which holds on to the lane: over HTTP/1.1 as many
-/// as that, over HTTP/2 only one.
-pub(crate) struct Lane {
+/// A pool for at most [`REQUESTS_PER_SHARD`] requests in flight, each of which holds a reference to the shard. Over HTTP/1.1,
+/// each request has its own connection; over HTTP/2, they share one.
+pub(crate) struct PoolShard {
     pub(crate) http: reqwest::Client,
-    /// Ends, when dropped, the making of connections that no request waits for.
+    /// Dropping this sender ends the making of connections that no request waits for.
     _in_use: watch::Sender<()>,
 }
 
 impl Pools {
-    /// The connections of a client with these settings: those of another client, if they are made in the
-    /// same way, otherwise its own.
-    pub(crate) fn shared_or_new(
+    /// Returns the pools of another client if their settings are equal to these, or new ones.
+    pub(crate) fn share_or_create(
         settings: ConnectionSettings,
-        of_other: Option<Arc<Self>>,
-    ) -> Result<Arc<Self>, Words> {
-        if let Some(pools) = of_other.filter(|pools| pools.settings == settings) {
+        existing: Option<Arc<Self>>,
+    ) -> Result<Arc<Self>, Message> {
+        if let Some(pools) = existing.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
         let descriptors = descriptor_limit();
         Ok(Arc::new(Self {
             tls: match settings.route {
                 Route::Transport(_) => None,
-                _ => Some(settings.tls()?),
+                _ => Some(settings.build_tls()?),
             },
-            max_idle: settings.max_idle.min(most_connections(descriptors)),
+            max_idle: settings.max_idle.min(max_connections(descriptors)),
             settings,
-            permits: Semaphore::new(most_connections(descriptors)),
+            permits: Semaphore::new(max_connections(descriptors)),
             has_few_descriptors: descriptors.is_some_and(|limit| limit < 4 * OTHER_DESCRIPTORS),
-            lanes: Mutex::default(),
+            groups: Mutex::default(),
         }))
     }
 
-    /// The permits of requests in flight, shared by all clients with these connections.
+    /// Returns the permits of requests in flight, which all clients with these pools share.
     pub(crate) fn permits(&self) -> &Semaphore {
         &self.permits
     }
 
-    /// The lane for a request with this method, on this runtime.
-    pub(crate) fn lane(&self, runtime: &Handle, method: &Method) -> Result<Arc<Lane>, Words> {
-        let idle_timeout = if is_safe(method) {
+    /// Returns the shard for a request with this method on this runtime.
+    pub(crate) fn find_shard(
+        &self,
+        runtime: &Handle,
+        method: &Method,
+    ) -> Result<Arc<PoolShard>, Message> {
+        let idle_timeout = if is_read(method) {
             IDLE_TIMEOUT
         } else {
-            TRUSTED
+            UNSAFE_IDLE_TIMEOUT
         };
-        let kind = (runtime.id(), idle_timeout);
-        let mut lanes = lock(&self.lanes);
-        let known = lanes.iter().position(|(of, _)| *of == kind);
-        let mut of_kind = known.map_or_else(Vec::new, |at| lanes.remove(at).1);
-        let lane = self.lane_among(&mut of_kind, idle_timeout);
+        let key = (runtime.id(), idle_timeout);
+        let mut groups = lock(&self.groups);
+        let position = groups.iter().position(|(group_key, _)| *group_key == key);
+        let mut shards = position.map_or_else(Vec::new, |position| groups.remove(position).1);
+        let shard = self.find_or_add_shard(&mut shards, idle_timeout);
         if self.has_few_descriptors {
-            for (_, others) in &mut *lanes {
-                // Lanes without a request in flight are closed.
-                others.retain(|lane| Arc::strong_count(lane) > 1);
+            for (_, other_shards) in &mut *groups {
+                // Dropping a shard without a request in flight closes its idle connections.
+                other_shards.retain(|shard| Arc::strong_count(shard) > 1);
             }
         }
-        if lanes.len() == 2 * RUNTIMES {
-            lanes.remove(0);
+        if groups.len() == 2 * MAX_RUNTIMES {
+            groups.remove(0);
         }
-        lanes.push((kind, of_kind));
-        lane
+        groups.push((key, shards));
+        shard
     }
 
-    fn lane_among(
+    fn find_or_add_shard(
         &self,
-        lanes: &mut Vec<Arc<Lane>>,
+        shards: &mut Vec<Arc<PoolShard>>,
         idle_timeout: Duration,
-    ) -> Result<Arc<Lane>, Words> {
-        let max_idle = self.max_idle.saturating_sub(lanes.len() * WIDTH);
-        // One of those who hold on to a lane is the client.
-        let found = lanes.iter().find(|lane| Arc::strong_count(lane) <= WIDTH);
-        // If these keep as many connections as may be kept, there is no other.
-        let found = found.or(lanes.last().filter(|_| max_idle == 0));
-        if let Some(lane) = found {
-            return Ok(Arc::clone(lane));
+    ) -> Result<Arc<PoolShard>, Message> {
+        let max_idle = self
+            .max_idle
+            .saturating_sub(shards.len() * REQUESTS_PER_SHARD);
+        // The client holds one of the references to a shard.
+        let free = shards
+            .iter()
+            .find(|shard| Arc::strong_count(shard) <= REQUESTS_PER_SHARD);
+        // If the shards together have reached the limit of idle connections, the last one takes the request.
+        let found = free.or(shards.last().filter(|_| max_idle == 0));
+        if let Some(shard) = found {
+            return Ok(Arc::clone(shard));
         }
         let (layer, in_use) = ConnectorLayer::new();
-        let max_idle = max_idle.min(WIDTH);
-        let http = (self.settings).make(max_idle, idle_timeout, self.tls.as_ref(), layer)?;
-        let lane = Arc::new(Lane {
+        let max_idle = max_idle.min(REQUESTS_PER_SHARD);
+        let http =
+            (self.settings).build_client(max_idle, idle_timeout, self.tls.as_ref(), layer)?;
+        let shard = Arc::new(PoolShard {
             http,
             _in_use: in_use,
         });
-        lanes.push(Arc::clone(&lane));
-        Ok(lane)
+        shards.push(Arc::clone(&shard));
+        Ok(shard)
     }
 
-    /// Closes the idle connections, so that there are descriptors for others.
+    /// Closes the idle connections, which frees file descriptors.
     pub(crate) fn close_idle(&self) {
-        lock(&self.lanes).clear();
+        lock(&self.groups).clear();
     }
 
     pub(crate) fn transport(&self) -> Option<&Transport> {
@@ -200,21 +212,21 @@ impl Pools {
     }
 }
 
-/// The number of descriptors that connections leave to the rest of the process, such as ledgers, if it may have twice as many.
+/// The number of file descriptors that are reserved for the rest of the process, such as ledgers, if the limit allows it.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// Returns the most connections that a client may use at the same time: three quarters of the descriptors of this process, or
-/// fewer if little else would be left.
-fn most_connections(descriptors: Option<u64>) -> usize {
-    let most = descriptors.map(|limit| {
+/// Returns the maximum number of connections of a client: all but [`OTHER_DESCRIPTORS`] of the process's file descriptors, at
+/// least a quarter of them, and at most three quarters.
+fn max_connections(descriptors: Option<u64>) -> usize {
+    let max = descriptors.map(|limit| {
         let left = limit.saturating_sub(OTHER_DESCRIPTORS);
         left.clamp(limit / 4, limit / 4 * 3)
     });
-    let most = most.and_then(|most| usize::try_from(most).ok());
-    most.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
+    let max = max.and_then(|max| usize::try_from(max).ok());
+    max.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// Returns the number of descriptors that this process may have.
+/// Returns the limit of file descriptors of this process, if there is one.
 fn descriptor_limit() -> Option<u64> {
     #[cfg(unix)]
     return getrlimit(Resource::Nofile).current;
@@ -227,30 +239,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ConnectionSettings {
-    /// A pool that keeps so many idle connections, for `idle_timeout`.
-    fn make(
+    /// Builds an HTTP client that keeps at most `max_idle` idle connections, each for `idle_timeout`.
+    fn build_client(
         &self,
         max_idle: usize,
         idle_timeout: Duration,
         tls: Option<&ClientConfig>,
         layer: ConnectorLayer,
-    ) -> Result<reqwest::Client, Words> {
-        // Over HTTP/2 many requests share a connection, and one that died silently would take every later request
-        // with it. So it is sent a ping while a request waits, and given up within half the time of an attempt.
+    ) -> Result<reqwest::Client, Message> {
+        // Over HTTP/2, many requests share a connection, and all of them would fail on a connection that is dead without having
+        // been closed. So the client sends a ping while a request waits, and closes the connection within half of the attempt
+        // timeout if there is no reply.
         let attempt_timeout = self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT);
-        let patience = (attempt_timeout / 4).min(LONGEST_SILENCE);
+        let keep_alive = (attempt_timeout / 4).min(MAX_KEEP_ALIVE);
         let mut pool = reqwest::Client::builder()
             // reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
-            // dealkit alone decides what is retried, and how often. With no retries allowed,
-            // reqwest does not keep a copy of the request for them either.
+            // dealkit has its own retry policy. Without retries, reqwest keeps no copy of the request either.
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(layer)
             .connect_timeout(self.connect_timeout)
             .pool_max_idle_per_host(max_idle)
             .pool_idle_timeout(idle_timeout)
-            .http2_keep_alive_interval(patience)
-            .http2_keep_alive_timeout(patience);
+            .http2_keep_alive_interval(keep_alive)
+            .http2_keep_alive_timeout(keep_alive);
         pool = match self.versions {
             Versions::Any => pool,
             Versions::Http1 => pool.http1_only(),
@@ -264,11 +276,12 @@ impl ConnectionSettings {
             pool = pool.tls_backend_preconfigured(tls.clone());
         }
         pool.build()
-            .map_err(|error| format!("connections cannot be made: {error}").into())
+            .map_err(|error| format!("the HTTP client cannot be set up: {error}").into())
     }
 
-    fn tls(&self) -> Result<ClientConfig, Words> {
-        let mut tls = self.tls.config()?;
+    /// Builds the TLS configuration, with the protocols to negotiate (ALPN).
+    fn build_tls(&self) -> Result<ClientConfig, Message> {
+        let mut tls = self.tls.build_config()?;
         let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
         tls.alpn_protocols = match self.versions {
             Versions::Any => vec![http2, http1],

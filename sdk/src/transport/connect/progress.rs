@@ -1,4 +1,4 @@
-//! How far a request has come, which decides whether the service can have seen any of it.
+//! Progress of a request, which determines whether the service can have received any part of it.
 
 use std::{
     error::Error,
@@ -19,106 +19,108 @@ use tower_service::Service;
 use crate::transport::outcome::Outcome;
 
 tokio::task_local! {
-    /// What the connector tells the request on whose behalf it is polled.
-    static CONNECTING: Arc<Connecting>;
+    /// The progress of the request that is being polled, for the connector to update.
+    static CURRENT: Arc<ProgressState>;
 }
 
-/// Tracks whether a request still waits for its connection, whether the connection is a reused one, and which
-/// status the response has.
+/// Progress of a request: whether it waits for a connection, whether it reuses one, and the status of its response. Clones share
+/// their state.
 #[derive(Clone, Default)]
-pub(crate) struct Progress(Arc<Connecting>);
+pub(crate) struct Progress(Arc<ProgressState>);
 
 #[derive(Default)]
-struct Connecting {
+struct ProgressState {
     /// The status of the response, or 0 until it arrives.
     status: AtomicU16,
-    /// Whether the connector was running when the request was last polled.
-    now: AtomicBool,
-    /// Whether it ever ran.
-    ever: AtomicBool,
+    /// True if the connector was running when the request was last polled.
+    is_connecting: AtomicBool,
+    /// True if the connector has run.
+    has_connected: AtomicBool,
     asked_for_certificate: AtomicBool,
-    /// Whether the body was withheld, without which the request has no effect.
-    withheld: AtomicBool,
+    /// True if the body was withheld. Without its body, the request has no effect.
+    is_withheld: AtomicBool,
 }
 
-/// Decides, once a request has a connection, whether it may still leave.
-pub(crate) type MayLeave = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Returns true if a request that has its connection may still be sent.
+pub(crate) type MaySend = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Tells the request that is waiting for a connection that the service asks for a client certificate.
-pub(super) fn asked_for_certificate() {
-    let _ = CONNECTING.try_with(|connecting| {
-        connecting
+/// Records that the service asks for a client certificate, for the request that waits for the connection.
+pub(super) fn record_certificate_request() {
+    let _ = CURRENT.try_with(|progress| {
+        progress
             .asked_for_certificate
             .store(true, Ordering::Relaxed);
     });
 }
 
 impl Progress {
-    /// Polls `request` and records what it is waiting for.
+    /// Runs `request`, and records before each poll whether the request waits for a connection.
     ///
-    /// The connector runs inside the request's own future while the request waits for a connection. If the request was
-    /// polled but the connector was not, the request has a connection, a new or a pooled one.
-    pub(crate) async fn watch<F: Future>(&self, request: F) -> F::Output {
-        let mut request = pin!(CONNECTING.scope(self.0.clone(), request));
+    /// The connector runs inside the request's future while the request waits for a connection. If the request was polled but
+    /// the connector was not, the request has a new or a pooled connection.
+    pub(crate) async fn observe<F: Future>(&self, request: F) -> F::Output {
+        let mut request = pin!(CURRENT.scope(self.0.clone(), request));
         poll_fn(|context| {
-            self.0.now.store(false, Ordering::Relaxed);
+            self.0.is_connecting.store(false, Ordering::Relaxed);
             request.as_mut().poll(context)
         })
         .await
     }
 
-    /// Polls what has to be done before the request is sent.
-    pub(crate) async fn not_sent_during<F: Future>(&self, before: F) -> F::Output {
+    /// Runs a step that precedes the request, and records meanwhile that no part of the request was sent.
+    pub(crate) async fn observe_preparation<F: Future>(&self, before: F) -> F::Output {
         let mut before = pin!(before);
         poll_fn(|context| {
             let poll = before.as_mut().poll(context);
-            self.0.now.store(poll.is_pending(), Ordering::Relaxed);
+            self.0
+                .is_connecting
+                .store(poll.is_pending(), Ordering::Relaxed);
             poll
         })
         .await
     }
 
-    /// Whether the request was still waiting for a connection when it was last polled, so that no part of it was sent.
+    /// Returns true if the request waited for a connection when it was last polled: no part of it was sent.
     pub(crate) fn is_connecting(&self) -> bool {
-        self.0.now.load(Ordering::Relaxed)
+        self.0.is_connecting.load(Ordering::Relaxed)
     }
 
-    /// Records the response, of which only the head has arrived.
-    pub(crate) fn responded(&self, status: StatusCode) {
+    /// Records the status when the head of the response has arrived.
+    pub(crate) fn record_status(&self, status: StatusCode) {
         self.0.status.store(status.as_u16(), Ordering::Relaxed);
     }
 
     /// Records that the body was withheld.
-    pub(crate) fn withhold(&self) {
-        self.0.withheld.store(true, Ordering::Relaxed);
+    pub(crate) fn record_withheld(&self) {
+        self.0.is_withheld.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_withheld(&self) -> bool {
-        self.0.withheld.load(Ordering::Relaxed)
+        self.0.is_withheld.load(Ordering::Relaxed)
     }
 
-    /// What the request has done or may have done so far.
+    /// Returns the outcome of the request if it ended now.
     pub(crate) fn outcome(&self) -> Outcome {
         match StatusCode::from_u16(self.0.status.load(Ordering::Relaxed)) {
-            Ok(status) => Outcome::of_status(status),
+            Ok(status) => Outcome::from_status(status),
             Err(_) if self.is_connecting() || self.is_withheld() => Outcome::NotSent,
             Err(_) => Outcome::Unknown,
         }
     }
 
-    /// Whether the request found an idle connection, so that none was begun for it.
-    pub(crate) fn found_kept_connection(&self) -> bool {
-        !self.0.ever.load(Ordering::Relaxed)
+    /// Returns true if the request found an idle connection.
+    pub(crate) fn reused_connection(&self) -> bool {
+        !self.0.has_connected.load(Ordering::Relaxed)
     }
 
-    /// Whether the service asked for a client certificate when a connection was made for the request.
+    /// Returns true if the service asked for a client certificate when a connection was made for the request.
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
         self.0.asked_for_certificate.load(Ordering::Relaxed)
     }
 }
 
-/// Wraps the connector, so that a [`Progress`] learns when it is running, and no connection is made any longer once
-/// nobody can use it.
+/// Layer around reqwest's connector: updates the [`Progress`] of the request, and stops making a connection once the pool is
+/// dropped.
 #[derive(Clone)]
 pub(crate) struct ConnectorLayer {
     /// Closed when the pool is dropped.
@@ -126,7 +128,7 @@ pub(crate) struct ConnectorLayer {
 }
 
 impl ConnectorLayer {
-    /// The layer, and what must be dropped with the pool.
+    /// Returns the layer, and the sender that must be dropped with the pool.
     pub(crate) fn new() -> (Self, watch::Sender<()>) {
         let (dropped_with_pool, in_use) = watch::channel(());
         (Self { in_use }, dropped_with_pool)
@@ -144,9 +146,10 @@ impl<S> Layer<S> for ConnectorLayer {
     }
 }
 
+/// A connector that updates the [`Progress`] of the request.
 #[derive(Clone)]
 pub(crate) struct Connector<S> {
-    /// Shared: reqwest clones the connector several times per call, and few of the clones make a connection.
+    /// Shared, because reqwest clones the connector several times per call, and few of the clones make a connection.
     inner: Arc<S>,
     in_use: watch::Receiver<()>,
 }
@@ -163,7 +166,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        // The readiness of the clone that makes the connection is checked instead.
+        // `call` checks the readiness of the clone that makes the connection.
         Poll::Ready(Ok(()))
     }
 
@@ -177,17 +180,19 @@ where
         let mut unused = Box::pin(async move { in_use.changed().await.is_err() });
         Box::pin(poll_fn(move |context| {
             let poll = match connecting.as_mut().poll(context) {
-                // A request that has found another connection leaves its own to be made in the background. That would
-                // go on after the pool is dropped, and keep the pool's idle connections open.
+                // If the request has found an idle connection, reqwest finishes this one in the background. Without this check it
+                // would do so after the pool is dropped, and the pool's idle connections would stay open.
                 Poll::Pending if unused.as_mut().poll(context).is_ready() => {
                     Poll::Ready(Err("the client is no longer used".into()))
                 }
                 poll => poll.map_err(Into::into),
             };
-            // A connection that outlives its request is made in the background, not on behalf of any request.
-            let _ = CONNECTING.try_with(|connecting| {
-                connecting.now.store(poll.is_pending(), Ordering::Relaxed);
-                connecting.ever.store(true, Ordering::Relaxed);
+            // A connector in the background runs outside of any request.
+            let _ = CURRENT.try_with(|progress| {
+                progress
+                    .is_connecting
+                    .store(poll.is_pending(), Ordering::Relaxed);
+                progress.has_connected.store(true, Ordering::Relaxed);
             });
             poll
         }))

@@ -1,4 +1,4 @@
-//! The proxy that a client uses: the configured one, or the one that the environment names.
+//! The proxy of a client: the configured one, or the one in the environment variables.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -8,31 +8,32 @@ use crate::{
     transport::environment::read_variable,
     value::{
         marked_text::is_quoted,
-        words::{Setting, Words, words},
+        message::{Message, Setting},
     },
 };
 
-const ADDRESS: &str = "is not a URL such as http://proxy.example.com:3128";
+const NOT_A_URL: &str = "is not a URL such as http://proxy.example.com:3128";
 
+/// A parsed proxy address, and its credentials.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     url: String,
-    /// The value of `Proxy-Authorization`, if it is not in the URL.
+    /// The value of the `Proxy-Authorization` header, unless the URL has the credentials.
     authorization: Option<HeaderValue>,
     proxy: Box<reqwest::Proxy>,
 }
 
 impl Proxy {
-    /// Parses the proxy's address. An address that cannot work is refused here, rather than when the
-    /// first call fails to go through. No text shows the address, which may contain a password.
-    pub(crate) fn new(text: &str) -> Result<Self, Words> {
-        let wrong = |why: &str| words!("{} {}", Setting::Proxy, why.to_owned());
+    /// Parses the proxy's address. An address that cannot work is an error here, rather than at the first call. No message
+    /// shows the address, which may contain a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, Message> {
+        let wrong = |problem: &str| Message::about(Setting::Proxy, problem.to_owned());
         if text.is_empty() {
             return Err(wrong(
                 "is empty: leave it out to use the proxy that the environment names, if any",
             ));
         }
-        // A URL parser would drop some of it and connect elsewhere.
+        // A URL parser drops some white space, so the client would connect to another address.
         if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(wrong("contains white space or a control character"));
         }
@@ -40,14 +41,14 @@ impl Proxy {
         let scheme = scheme.to_ascii_lowercase();
         check_scheme(&scheme).map_err(wrong)?;
         let url = Url::parse(&format!("{scheme}://{address}"))
-            .map_err(|error| wrong(&format!("{ADDRESS}: {error}")))?;
+            .map_err(|error| wrong(&format!("{NOT_A_URL}: {error}")))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
             return Err(wrong(
                 "must be just an address, without a path, a query or a fragment; automatic configuration (PAC) is \
                  not supported",
             ));
         }
-        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(ADDRESS))?;
+        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(NOT_A_URL))?;
         Ok(Self {
             url: text.to_owned(),
             authorization: None,
@@ -55,8 +56,8 @@ impl Proxy {
         })
     }
 
-    /// Returns the proxy that the environment names for a service, if any. hyper-util interprets the values.
-    pub(crate) fn from_environment(service: &Url) -> Result<Option<Self>, Words> {
+    /// Returns the proxy in the environment variables for a service, if any. hyper-util interprets the values.
+    pub(crate) fn from_environment(service: &Url) -> Result<Option<Self>, Message> {
         let Some(host) = service.host_str().map(|host| host.trim_end_matches('.')) else {
             return Ok(None);
         };
@@ -65,12 +66,13 @@ impl Proxy {
         };
         let named = match service.scheme() {
             "https" => read_first(&["HTTPS_PROXY", "https_proxy"])?,
-            // In a CGI program, HTTP_PROXY is the header `Proxy` of a request.
+            // In a CGI program, HTTP_PROXY holds the header `Proxy` of an incoming request.
             _ if read_variable("REQUEST_METHOD")?.is_some() => read_first(&["http_proxy"])?,
             _ => read_first(&["HTTP_PROXY", "http_proxy"])?,
         };
-        let of_all = || read_first(&["ALL_PROXY", "all_proxy"]);
-        let Some((name, value)) = named.map_or_else(of_all, |named| Ok(Some(named)))? else {
+        let for_any_scheme = || read_first(&["ALL_PROXY", "all_proxy"]);
+        let Some((name, value)) = named.map_or_else(for_any_scheme, |named| Ok(Some(named)))?
+        else {
             return Ok(None);
         };
         let direct = read_first(&["NO_PROXY", "no_proxy"])?
@@ -83,13 +85,12 @@ impl Proxy {
         {
             return Ok(None);
         }
-        let wrong = |why: &str| {
-            words!(
-                "the proxy in the environment variable {} {}; correct it, set {}, or name the service's host in NO_PROXY",
-                name,
-                why.to_owned(),
-                Setting::Proxy
-            )
+        let wrong = |problem: &str| {
+            Message::from(format!(
+                "the proxy in the environment variable {name} {problem}; correct it, set another proxy, or name the \
+                 service's host in NO_PROXY"
+            ))
+            .see(Setting::Proxy)
         };
         if is_quoted(&value) {
             return Err(wrong("must not be in quotation marks"));
@@ -100,9 +101,9 @@ impl Proxy {
         let parsed = Matcher::builder().all(&value).build();
         let named = parsed
             .intercept(&destination)
-            .ok_or_else(|| wrong(ADDRESS))?;
+            .ok_or_else(|| wrong(NOT_A_URL))?;
         let url = named.uri().to_string();
-        let mut proxy = reqwest::Proxy::all(&url).map_err(|_| wrong(ADDRESS))?;
+        let mut proxy = reqwest::Proxy::all(&url).map_err(|_| wrong(NOT_A_URL))?;
         let authorization = named.basic_auth().cloned();
         if let Some(authorization) = authorization.clone() {
             proxy = proxy.custom_http_auth(authorization);
@@ -125,7 +126,7 @@ impl PartialEq for Proxy {
     }
 }
 
-/// What is wrong with a proxy of this scheme, if anything.
+/// Checks that the scheme of a proxy's URL is supported. Otherwise returns the problem.
 fn check_scheme(scheme: &str) -> Result<(), &'static str> {
     match scheme {
         "http" | "https" => Ok(()),
@@ -138,7 +139,7 @@ fn check_scheme(scheme: &str) -> Result<(), &'static str> {
 }
 
 /// Returns the first of these variables that is not empty, with its value.
-fn read_first(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Words> {
+fn read_first(names: &[&'static str]) -> Result<Option<(&'static str, String)>, Message> {
     for name in names {
         if let Some(value) = read_variable(name)? {
             let value = value.trim();
@@ -151,14 +152,14 @@ fn read_first(names: &[&'static str]) -> Result<Option<(&'static str, String)>, 
 }
 
 /// Returns the list in `NO_PROXY` in the form that hyper-util reads: without ports and final dots, and with a leading dot
-/// instead of `*.`. An entry for another port than the service's is left out.
+/// instead of `*.`. An entry with another port than the service's is left out.
 fn normalize_no_proxy(list: &str, port: Option<u16>) -> String {
     let entries = list.split(|c: char| c == ',' || c.is_whitespace());
     let hosts = entries.filter_map(|entry| {
         let host = match entry.rsplit_once(':') {
             // An IPv6 address with a port is in brackets.
-            Some((host, of_port)) if host.ends_with(']') || !host.contains(':') => {
-                Some(host).filter(|_| of_port.parse().ok() == port)?
+            Some((host, entry_port)) if host.ends_with(']') || !host.contains(':') => {
+                Some(host).filter(|_| entry_port.parse().ok() == port)?
             }
             _ => entry,
         };

@@ -1,21 +1,28 @@
-//! What the errors of rustls mean: why a secure connection could not be made, where that is clear and permanent, and what
-//! to do about it.
+//! Classification of the errors of rustls: permanent reasons why a secure connection could not be made, with advice.
+//!
+//! Typed values decide the outcome and a retry: the variants of `rustls::Error`, and the connector's record of a request for a
+//! client certificate. Text only adds advice. One advice depends on text alone: over HTTP/2, h2 keeps only the text of an alert
+//! about the client's certificate. Such a failure stays a broken connection with an unknown outcome, and gets the advice.
+
+use std::error::Error as _;
 
 use rustls::{AlertDescription as Alert, CertificateError, Error, InvalidMessage, OtherError};
 
 use crate::{
     transport::{
-        connect::{find::find, hyper_errors::was_not_begun, tls::NoSystem},
-        redact::{Redactor, short},
+        connect::{
+            find::find_source, hyper_errors::ended_before_request, tls::SystemCertificatesError,
+        },
+        redact::{Redactor, shorten},
     },
-    value::words::{
-        Setting::{BaseUrl, Http2PriorKnowledge, Identity, RootCertificates},
-        Words, words,
+    value::message::{
+        Message,
+        Setting::{BaseUrl, Identity, RootCertificates},
     },
 };
 
-/// The alerts by which a service objects to the client's certificate, or to there being none.
-const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
+/// The alerts with which a service rejects the client's certificate or the lack of one.
+const CLIENT_CERTIFICATE_ALERTS: [Alert; 9] = [
     Alert::CertificateRequired,
     Alert::BadCertificate,
     Alert::UnsupportedCertificate,
@@ -28,25 +35,29 @@ const OF_CLIENT_CERTIFICATE: [Alert; 9] = [
     Alert::HandshakeFailure,
 ];
 
-/// The permanent reason why a request failed, if there is one: the service saw no part of the request, and trying again
-/// would not help. `was_asked` says whether the service asked for a client certificate when the connection was made.
-pub(crate) fn failure(
+/// Returns the permanent reason why a secure connection could not be made, if there is one: the service saw no part of the
+/// request, and another attempt would fail as well. `was_asked` tells that the service asked for a client certificate when the
+/// connection was made.
+pub(crate) fn find_permanent_failure(
     error: &reqwest::Error,
     was_asked: bool,
     has_identity: bool,
     redactor: &Redactor,
-) -> Option<Words> {
-    // In TLS 1.3 the service checks the client's certificate after the client has completed the handshake,
-    // and the client may already have begun to send. The service's alert about the certificate is the first
-    // and last thing it says: it has read nothing else.
-    if let Some(alert) = alert(error)
-        && (was_asked || alert == Alert::CertificateRequired)
+) -> Option<Message> {
+    // In TLS 1.3, the service checks the client's certificate after the client has completed the handshake, and the client may
+    // already have begun to send. The service has read nothing of that when it sends the alert.
+    if let Some(Error::AlertReceived(alert)) = find_source(error)
+        && CLIENT_CERTIFICATE_ALERTS.contains(alert)
+        && (was_asked || *alert == Alert::CertificateRequired)
     {
-        return Some(of_client_certificate(&format!("{alert:?}"), has_identity));
+        return Some(describe_client_certificate(
+            &format!("{alert:?}"),
+            has_identity,
+        ));
     }
-    if was_asked && was_not_begun(error) {
-        // The service closed the connection before the client had begun to send; its alert is lost.
-        return Some(of_client_certificate(
+    if was_asked && ended_before_request(error) {
+        // The service closed the connection before the client had begun to send, and its alert is lost.
+        return Some(describe_client_certificate(
             "it closed the connection",
             has_identity,
         ));
@@ -54,16 +65,17 @@ pub(crate) fn failure(
     if !error.is_connect() {
         return None;
     }
-    Some(match find(error)? {
-        Error::InvalidCertificate(error) => of_certificate(error, redactor),
+    Some(match find_source(error)? {
+        Error::InvalidCertificate(error) => describe_certificate(error, redactor),
         Error::Other(OtherError(error)) => {
-            let error = error.downcast_ref::<NoSystem>()?;
-            words!("{}; or set {}", error.to_string(), RootCertificates)
+            let error = error.downcast_ref::<SystemCertificatesError>()?;
+            Message::from(error.to_string()).see(RootCertificates)
         }
-        // The first byte is not one that TLS begins with.
-        Error::InvalidMessage(InvalidMessage::InvalidContentType) => words!(
-            "the port does not speak TLS; should its URL begin with http:// rather than https://?"
-        ),
+        // TLS begins with another byte.
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => Message::from(
+            "the port does not speak TLS; should its URL begin with http:// rather than https://?",
+        )
+        .see(BaseUrl),
         error @ (Error::AlertReceived(
             Alert::ProtocolVersion
             | Alert::UnrecognisedName
@@ -71,89 +83,98 @@ pub(crate) fn failure(
             | Alert::HandshakeFailure
             | Alert::InsufficientSecurity,
         )
-        | Error::PeerIncompatible(_)) => words!(
-            "the two sides cannot agree on a secure connection ({}); is the host in {} right, and does the service speak \
-             HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if {} is set?",
-            error.to_string(),
-            BaseUrl,
-            Http2PriorKnowledge
-        ),
+        | Error::PeerIncompatible(_)) => Message::from(format!(
+            "the two sides cannot agree on a secure connection ({error}); is the host in the base URL right, and does the \
+             service speak HTTPS, with TLS 1.2 or 1.3, and with HTTP/2 if the client speaks nothing else?"
+        ))
+        .see(BaseUrl),
         _ => return None,
     })
 }
 
-/// What to do about the service's certificate, and what rustls says of it.
-fn of_certificate(error: &CertificateError, redactor: &Redactor) -> Words {
+/// Returns advice on the client's certificate for a connection that broke, if the text of the error is that of such an alert.
+pub(crate) fn advise_by_text(
+    error: &reqwest::Error,
+    was_asked: bool,
+    has_identity: bool,
+) -> Option<Message> {
+    let mut source = error.source();
+    while let Some(error) = source {
+        let text = error.to_string();
+        let is_said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
+        if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(is_said)
+            && (was_asked || alert == Alert::CertificateRequired)
+        {
+            return Some(describe_client_certificate(
+                &format!("{alert:?}"),
+                has_identity,
+            ));
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// Describes an invalid certificate of the service: advice, and the text of rustls.
+fn describe_certificate(error: &CertificateError, redactor: &Redactor) -> Message {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, Other, UnknownIssuer,
     };
 
-    let what = match error {
+    let (problem, setting) = match error {
         UnknownIssuer => {
-            return words!(
-                "the issuer of the service's certificate is not trusted; if it is yours, add the issuer's certificate \
-                 with {} or to the file in SSL_CERT_FILE",
-                RootCertificates
-            );
+            return Message::from(
+                "the issuer of the service's certificate is not trusted; if the issuer is yours, add its certificate to the \
+                 trusted ones, or to the file in SSL_CERT_FILE",
+            )
+            .see(RootCertificates);
         }
-        Expired | ExpiredContext { .. } => {
-            words!("has expired; the service has to renew it, unless this machine's clock is wrong")
-        }
+        Expired | ExpiredContext { .. } => (
+            "has expired; the service has to renew it, unless this machine's clock is wrong",
+            None,
+        ),
         NotValidYet | NotValidYetContext { .. } => {
-            words!("is not valid yet; is this machine's clock right?")
+            ("is not valid yet; is this machine's clock right?", None)
         }
-        NotValidForName | NotValidForNameContext { .. } => {
-            words!("is not for the host in {}; is that host right?", BaseUrl)
-        }
-        // An issuer with the same name but another key, such as one that was created anew.
-        BadSignature => words!(
-            "was not signed by the trusted issuer of that name; is {} up to date?",
-            RootCertificates
+        NotValidForName | NotValidForNameContext { .. } => (
+            "is not for the host in the base URL; is that host right?",
+            Some(BaseUrl),
         ),
-        // The type of this error is webpki's.
-        Other(error) if error.to_string() == "CaUsedAsEndEntity" => words!(
-            "is one of an issuer (CA:TRUE), which is what `openssl req -x509` creates by default; create it with the option \
-             -addext basicConstraints=critical,CA:FALSE, too"
+        // An issuer with the same name but another key, such as one that was created again.
+        BadSignature => (
+            "was not signed by the trusted issuer of that name; is the issuer's certificate up to date?",
+            Some(RootCertificates),
         ),
-        _ => words!("cannot be accepted"),
+        // This error's type belongs to webpki. The text adds advice; any invalid certificate is a permanent failure.
+        Other(error) if error.to_string() == "CaUsedAsEndEntity" => (
+            "is the certificate of an issuer (CA:TRUE), which `openssl req -x509` creates by default; create it with the \
+             option -addext basicConstraints=critical,CA:FALSE, too",
+            None,
+        ),
+        _ => ("cannot be accepted", None),
     };
-    let said = match error {
+    let text = match error {
         Other(error) => error.to_string(),
         error => error.to_string(),
     };
-    // It may name what is in the certificate.
-    let said = short(&redactor.mask(&said));
-    words!("the service's certificate {} ({})", what, said)
+    // The text may repeat names in the certificate.
+    let text = shorten(&redactor.mask(&text));
+    let message = Message::from(format!("the service's certificate {problem} ({text})"));
+    match setting {
+        Some(setting) => message.see(setting),
+        None => message,
+    }
 }
 
-fn of_client_certificate(said: &str, has_identity: bool) -> Words {
-    if has_identity {
-        words!(
-            "the service does not accept the certificate in {} ({}); is it the right one, has it expired, and does it \
-             come with the certificates that lead to its issuer?",
-            Identity,
-            said.to_owned()
+fn describe_client_certificate(reason: &str, has_identity: bool) -> Message {
+    let text = if has_identity {
+        format!(
+            "the service does not accept the client's certificate ({reason}); is it the right one, has it expired, and does \
+             it come with the certificates that lead to its issuer?"
         )
     } else {
-        words!(
-            "the service asks for a client certificate; set {}",
-            Identity
-        )
-    }
-}
-
-/// The service's alert about the client's certificate, if that ended the connection.
-fn alert(error: &reqwest::Error) -> Option<Alert> {
-    let mut cause = Some(error as &dyn std::error::Error);
-    while let Some(error) = cause {
-        // Over HTTP/2 only the text is kept.
-        let text = error.to_string();
-        let said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
-        if let Some(alert) = OF_CLIENT_CERTIFICATE.into_iter().find(said) {
-            return Some(alert);
-        }
-        cause = error.source();
-    }
-    None
+        "the service asks for a client certificate, and none is set".to_owned()
+    };
+    Message::from(text).see(Identity)
 }

@@ -1,4 +1,4 @@
-//! TLS: whose certificates are trusted, and which one the client presents.
+//! TLS configuration: trusted certificates, and the client's own certificate.
 
 use std::{
     fs,
@@ -29,59 +29,64 @@ use crate::{
     transport::connect::progress,
     value::{
         marked_text::remove_mark,
-        opaque,
-        words::{Setting, Words, words},
+        message::{Message, Setting},
+        opaque_debug,
     },
 };
 
-/// The TLS settings of a client, as PEM; nothing is parsed before [`TlsSettings::config`].
+/// The TLS settings of a client. The PEM is parsed by [`TlsSettings::build_config`].
 #[derive(Clone, PartialEq, Default)]
 pub(crate) struct TlsSettings {
-    /// Certificates that are trusted in addition to the system's, or instead of them.
+    /// Trusted certificates (PEM), in addition to the system's or instead of them.
     roots: Vec<u8>,
+    /// True if the system's certificates are not trusted.
     pub(crate) without_system: bool,
     pub(crate) identity: Option<IdentitySource>,
 }
 
+/// The source of the client's certificate and private key.
 #[derive(Clone, PartialEq)]
 pub(crate) enum IdentitySource {
-    /// Both, in PEM.
+    /// PEM with the certificate and the key.
     Pem(Vec<u8>),
-    /// The file of the certificate, and that of the key, which may be the same. They are read again.
+    /// The file of the certificate and the file of the key, which may be the same. The files are read again when they may have
+    /// changed.
     Files(PathBuf, PathBuf),
 }
 
-/// How long files are taken to be what they were, as that of the service key.
-const FILES_KEPT: Duration = Duration::from_secs(1);
+/// The time for which the content of the files is cached, the same as for a service key file.
+const FILE_CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// What the system trusts, for every client in this process.
-static SYSTEM: OnceLock<Verifier> = OnceLock::new();
+/// The verifier with the system's certificates, shared by all clients in this process.
+static SYSTEM_VERIFIER: OnceLock<Verifier> = OnceLock::new();
 
-/// Accepts the services that the client's own certificates vouch for, and those that the system's do. The latter take tens of
-/// milliseconds to load, so they are loaded when a service first shows a certificate that needs them.
+/// Verifier that trusts the client's own certificates and the system's. The system's take tens of milliseconds to load, so they
+/// are loaded when a service first presents a certificate that needs them.
 #[derive(Debug)]
-struct WithSystem {
+struct CombinedVerifier {
     own: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
+/// The certificates that the system trusts cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the certificates that the system trusts cannot be used: {0}; install them (on Debian the package ca-certificates), or \
-     let SSL_CERT_FILE name an existing file of certificates, which is then used instead of the system's"
+     let SSL_CERT_FILE name an existing file of certificates, which is then used instead of the system's; or trust certificates of your own"
 )]
-pub(super) struct NoSystem(Error);
+pub(super) struct SystemCertificatesError(Error);
 
-impl WithSystem {
-    fn system(&self) -> Result<&'static Verifier, Error> {
-        if let Some(system) = SYSTEM.get() {
+impl CombinedVerifier {
+    /// Returns the verifier with the system's certificates. Loads it if necessary.
+    fn system_verifier(&self) -> Result<&'static Verifier, Error> {
+        if let Some(system) = SYSTEM_VERIFIER.get() {
             return Ok(system);
         }
-        // On the thread that makes the connection, because it happens once in a process. Nothing is locked meanwhile:
-        // otherwise a process that is forked now would wait for ever.
+        // This blocks the thread that makes the connection, but only once per process. It holds no lock: a process forked
+        // meanwhile would deadlock on it.
         let loaded = load_system(Arc::clone(&self.provider))
-            .map_err(|error| Error::Other(OtherError(Arc::new(NoSystem(error)))))?;
-        Ok(SYSTEM.get_or_init(|| loaded))
+            .map_err(|error| Error::Other(OtherError(Arc::new(SystemCertificatesError(error)))))?;
+        Ok(SYSTEM_VERIFIER.get_or_init(|| loaded))
     }
 }
 
@@ -90,8 +95,10 @@ fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
     Verifier::new(provider)
 }
 
-/// Loads the certificates in the files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name, or else the distribution's. The verifier
-/// by itself takes an empty `SSL_CERT_FILE` for the name of a file, and misses the first certificate after a byte-order mark.
+/// Loads the certificates in the files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name, or else the distribution's.
+///
+/// This function reads the file itself, because the platform verifier treats an empty `SSL_CERT_FILE` as the name of a file, and
+/// misses the first certificate after a byte-order mark.
 #[cfg(all(unix, not(target_vendor = "apple"), not(target_os = "android")))]
 fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
     let [file, folder] = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os);
@@ -105,13 +112,13 @@ fn load_system(provider: Arc<CryptoProvider>) -> Result<Verifier, Error> {
     let pem = file
         .and_then(|file| fs::read(file).ok())
         .unwrap_or_default();
-    let roots = certificates(Setting::RootCertificates, &pem).unwrap_or_default();
-    // An unreadable certificate among them is skipped, as by the verifier.
+    let roots = parse_certificates(&pem).unwrap_or_default();
+    // An unreadable certificate is skipped, as the platform verifier does.
     let is_readable = |root: &CertificateDer<'_>| RootCertStore::empty().add(root.clone()).is_ok();
     Verifier::new_with_extra_roots(roots.into_iter().filter(is_readable), provider)
 }
 
-impl ServerCertVerifier for WithSystem {
+impl ServerCertVerifier for CombinedVerifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -120,19 +127,19 @@ impl ServerCertVerifier for WithSystem {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let by_system = || {
-            self.system()?
+        let verify_with_system = || {
+            self.system_verifier()?
                 .verify_server_cert(leaf, intermediates, name, ocsp, now)
         };
         let Some(own) = &self.own else {
-            return by_system();
+            return verify_with_system();
         };
         own.verify_server_cert(leaf, intermediates, name, ocsp, now)
             .or_else(|error| {
-                by_system().map_err(|by_system| match (&error, &by_system) {
-                    // The system's reason says more.
+                verify_with_system().map_err(|system_error| match (&error, &system_error) {
+                    // The system's error is more precise.
                     (Error::InvalidCertificate(UnknownIssuer), Error::InvalidCertificate(_)) => {
-                        by_system
+                        system_error
                     }
                     _ => error,
                 })
@@ -166,33 +173,35 @@ impl ServerCertVerifier for WithSystem {
     }
 }
 
-/// Presents the client's certificate, if it has one, to a service that asks for it, and records that it was asked.
+/// Presents the client's certificate, if there is one, when the service asks for it, and records the service's request.
 #[derive(Debug)]
-struct ClientCertificate(Option<Presented>);
+struct ClientCertificateResolver(Option<CachedIdentity>);
 
-/// The certificate that was read last, and when.
-struct Presented {
+/// The client's certificate and key, and the time when they were read.
+struct CachedIdentity {
     source: IdentitySource,
     provider: Arc<CryptoProvider>,
-    read: Mutex<(Instant, Arc<SingleCertAndKey>)>,
+    cached: Mutex<(Instant, Arc<SingleCertAndKey>)>,
 }
 
-impl Presented {
-    fn new(source: &IdentitySource, provider: &Arc<CryptoProvider>) -> Result<Self, Words> {
+impl CachedIdentity {
+    fn new(source: &IdentitySource, provider: &Arc<CryptoProvider>) -> Result<Self, Message> {
         let first = source.read(provider)?;
         Ok(Self {
             source: source.clone(),
             provider: Arc::clone(provider),
-            read: Mutex::new((Instant::now(), Arc::new(first))),
+            cached: Mutex::new((Instant::now(), Arc::new(first))),
         })
     }
 
+    /// Returns the certificate and key. Reads the files again if the cache time is over.
     fn current(&self) -> Arc<SingleCertAndKey> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, current) = &mut *read;
-        if matches!(self.source, IdentitySource::Files(..)) && at.elapsed() >= FILES_KEPT {
-            *at = Instant::now();
-            // While the files are being replaced, they may be missing, or not belong to each other.
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let (read_at, current) = &mut *cached;
+        if matches!(self.source, IdentitySource::Files(..)) && read_at.elapsed() >= FILE_CACHE_TIME
+        {
+            *read_at = Instant::now();
+            // While the files are being replaced, they may be missing or may not match: the cached pair stays in use.
             if let Ok(new) = self.source.read(&self.provider) {
                 *current = Arc::new(new);
             }
@@ -201,11 +210,11 @@ impl Presented {
     }
 }
 
-opaque!(Presented);
+opaque_debug!(CachedIdentity);
 
-impl ResolvesClientCert for ClientCertificate {
+impl ResolvesClientCert for ClientCertificateResolver {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        progress::asked_for_certificate();
+        progress::record_certificate_request();
         self.0.as_ref()?.current().resolve(issuers, schemes)
     }
 
@@ -215,135 +224,134 @@ impl ResolvesClientCert for ClientCertificate {
 }
 
 impl TlsSettings {
+    /// Adds trusted certificates (PEM).
     pub(crate) fn add_roots(&mut self, pem: &[u8]) {
         self.roots.extend_from_slice(&remove_mark(pem));
-        // The next PEM begins on a line of its own.
+        // The next PEM must begin on a new line.
         self.roots.push(b'\n');
     }
 
-    /// The configuration for making connections, with no protocol to agree on yet (ALPN).
+    /// Builds the configuration of connections, without protocols to negotiate (ALPN).
     ///
     /// # Errors
     /// If a PEM holds no certificate or key.
-    pub(crate) fn config(&self) -> Result<ClientConfig, Words> {
-        let builder = ClientConfig::builder_with_provider(provider()?)
+    pub(crate) fn build_config(&self) -> Result<ClientConfig, Message> {
+        let builder = ClientConfig::builder_with_provider(find_crypto_provider()?)
             .with_safe_default_protocol_versions()
-            .map_err(|error| Words::from(format!("TLS cannot be used: {error}")))?;
+            .map_err(|error| Message::from(format!("TLS cannot be used: {error}")))?;
         let provider = Arc::clone(builder.crypto_provider());
         let identity = self.identity.as_ref();
-        let presented = identity.map(|source| Presented::new(source, &provider));
-        let certificate = ClientCertificate(presented.transpose()?);
-        let store = self.roots()?;
+        let presented = identity.map(|source| CachedIdentity::new(source, &provider));
+        let certificate = ClientCertificateResolver(presented.transpose()?);
+        let store = self.parse_roots()?;
         let builder = if self.without_system {
             builder.with_root_certificates(store)
         } else {
             let own = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
-            // It is an error only to have none.
+            // The verifier fails to build only if there are no own certificates, which is valid here.
             let own = own.build().ok();
-            let verifier = Arc::new(WithSystem { own, provider });
+            let verifier = Arc::new(CombinedVerifier { own, provider });
             builder
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
         };
         let mut config = builder.with_client_cert_resolver(Arc::new(certificate));
         if let Some(IdentitySource::Files(..)) = identity {
-            // In a session that is resumed, the service would go on to see the certificate with which it began.
+            // A resumed session keeps the client certificate of its first connection, so a replaced certificate needs new sessions.
             config.resumption = Resumption::disabled();
         }
         Ok(config)
     }
 
-    fn roots(&self) -> Result<RootCertStore, Words> {
+    /// Parses the trusted certificates.
+    fn parse_roots(&self) -> Result<RootCertStore, Message> {
         let setting = if self.without_system {
             Setting::OnlyRootCertificates
         } else {
             Setting::RootCertificates
         };
-        let roots = certificates(setting, &self.roots)?;
+        let wrong = |problem: &'static str| Message::about(setting, problem);
+        let roots = parse_certificates(&self.roots).map_err(wrong)?;
         if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(words!(
-                "{} contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
-                setting
+            return Err(wrong(
+                "contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
             ));
         }
         let mut store = RootCertStore::empty();
         for root in roots {
-            // The error may repeat a part of something that is not a certificate.
+            // The library's error may repeat a part of the file, so it is not shown.
             store
                 .add(root)
-                .map_err(|_| words!("{} contains a certificate that cannot be read", setting))?;
+                .map_err(|_| wrong("contains a certificate that cannot be read"))?;
         }
         Ok(store)
     }
 }
 
 impl IdentitySource {
-    /// The certificate, with the intermediates up to its issuer, and its private key.
-    fn read(&self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Words> {
+    /// Reads the certificate, any intermediate certificates, and the private key.
+    fn read(&self, provider: &CryptoProvider) -> Result<SingleCertAndKey, Message> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| {
-                let path = path.display().to_string();
-                words!(
-                    "{} {} cannot be read: {}",
-                    Setting::Identity,
-                    path,
-                    error.to_string()
-                )
+                let path = path.display();
+                Message::about(Setting::Identity, format!("{path} cannot be read: {error}"))
             })
         };
-        let (name, certificate, key) = match self {
-            Self::Pem(pem) => (Setting::Identity.into(), pem.clone(), pem.clone()),
+        let (paths, certificate, key) = match self {
+            Self::Pem(pem) => (String::new(), pem.clone(), pem.clone()),
             Self::Files(certificate, key) => {
-                let [one, other] = [certificate, key].map(|path| path.display().to_string());
-                let name = if one == other {
-                    words!("{} {}", Setting::Identity, one)
+                let [certificate_path, key_path] =
+                    [certificate, key].map(|path| path.display().to_string());
+                let paths = if certificate_path == key_path {
+                    format!("{certificate_path} ")
                 } else {
-                    words!("{} ({}, {})", Setting::Identity, one, other)
+                    format!("({certificate_path}, {key_path}) ")
                 };
-                (name, read(certificate)?, read(key)?)
+                (paths, read(certificate)?, read(key)?)
             }
         };
-        let contains = |what: &str| words!("{} contains {}", name.clone(), what.to_owned());
-        let chain = certificates(name.clone(), &certificate)?;
+        let wrong = |problem: &str| Message::about(Setting::Identity, format!("{paths}{problem}"));
+        let chain = parse_certificates(&certificate).map_err(wrong)?;
         if chain.is_empty() {
-            return Err(contains(
-                "no certificate: it must be PEM with the certificate and its private key",
+            return Err(wrong(
+                "contains no certificate: it must be PEM with the certificate and its private key",
             ));
         }
         let key = PrivateKeyDer::from_pem_slice(&remove_mark(&key)).map_err(|_| {
-            contains(
-                "no private key that can be read: it must be PEM without a password, with the certificate and its \
+            wrong(
+                "contains no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
             )
         })?;
         match CertifiedKey::from_der(chain, key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(contains(
-                "a private key that does not belong to its first certificate",
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(wrong(
+                "contains a private key that does not belong to its first certificate",
             )),
-            Err(_) => Err(contains(
-                "a certificate or a private key that cannot be read or whose type is not supported",
+            Err(_) => Err(wrong(
+                "contains a certificate or a private key that cannot be read or whose type is not supported",
             )),
         }
     }
 }
 
-fn certificates(name: impl Into<Words>, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Words> {
+/// Parses the certificates in a PEM. An error is the problem.
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     CertificateDer::pem_slice_iter(&remove_mark(pem))
         .collect::<Result<_, pem::Error>>()
-        // The error may hold a line of the file, which may be one of a private key.
-        .map_err(|_| words!("{} is not complete PEM", name.into()))
+        // The library's error may contain a line of the file, even of a private key, so it is not shown.
+        .map_err(|_| "is not complete PEM")
 }
 
-/// The cryptography provider: the program's choice, or else the one that comes with the feature `rustls`.
-fn provider() -> Result<Arc<CryptoProvider>, Words> {
+/// Returns the cryptography provider that the program has installed, or else the one of the feature `rustls`.
+fn find_crypto_provider() -> Result<Arc<CryptoProvider>, Message> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Ok(Arc::clone(provider));
     }
     #[cfg(feature = "rustls")]
     return Ok(Arc::new(rustls::crypto::ring::default_provider()));
     #[cfg(not(feature = "rustls"))]
-    Err(Words::from(
+    Err(Message::from(
         "TLS needs a provider of cryptography: call install_default() of one, such as \
          rustls::crypto::aws_lc_rs::default_provider(), before the first client is built, or turn on dealkit's feature \
          `rustls`",

@@ -1,4 +1,4 @@
-//! A transport that sends a client's requests in place of dealkit's own connections.
+//! Custom transports, which send a client's requests in place of dealkit's own connections.
 
 use std::{error::Error, future::poll_fn, sync::Arc};
 
@@ -8,17 +8,17 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::transport::connect::progress::{MayLeave, Progress};
+use crate::transport::connect::progress::{MaySend, Progress};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A transport of any type. Clones are the same one.
+/// A transport of any type. Clones share the underlying service.
 #[derive(Clone)]
 pub(crate) struct Transport(Arc<Exchange>);
 
 type Exchange = dyn Fn(
         Request<Bytes>,
-        Option<MayLeave>,
+        Option<MaySend>,
         Progress,
     ) -> BoxFuture<'static, Result<reqwest::Response, BoxError>>
     + Send
@@ -34,13 +34,13 @@ impl Transport {
         B::Data: Into<Bytes>,
         B::Error: Into<BoxError>,
     {
-        Self(Arc::new(move |request, may_leave, progress| {
+        Self(Arc::new(move |request, may_send, progress| {
             let mut service = service.clone();
             Box::pin(async move {
                 let ready = poll_fn(|context| service.poll_ready(context));
-                let ready = progress.not_sent_during(ready).await;
+                let ready = progress.observe_preparation(ready).await;
                 ready.map_err(TransportNotSent::new)?;
-                if may_leave.is_some_and(|may_leave| !may_leave()) {
+                if may_send.is_some_and(|may_send| !may_send()) {
                     return Err(TransportNotSent::new("the request was withheld").into());
                 }
                 let response = service.call(request).await.map_err(Into::into)?;
@@ -49,27 +49,27 @@ impl Transport {
         }))
     }
 
-    /// Sends a request, and returns the head of its response. It may have arrived if that fails, unless the error or one
-    /// of its causes is [`TransportNotSent`].
+    /// Sends a request, and returns the head of its response. After an error, the service may have received the request, unless
+    /// the error or one of its sources is [`TransportNotSent`].
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
-        may_leave: Option<&MayLeave>,
+        may_send: Option<&MaySend>,
         progress: &Progress,
     ) -> Result<reqwest::Response, BoxError> {
-        (self.0)(request, may_leave.cloned(), progress.clone()).await
+        (self.0)(request, may_send.cloned(), progress.clone()).await
     }
 }
 
-/// Clones are equal: they share the connections that the transport has.
+/// Clones are equal, because they share the transport's connections.
 impl PartialEq for Transport {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// With this error, a [transport](crate::ClientBuilder::transport) says that no part of a request has reached the service, so
-/// that even a create may be sent again. It may be the cause of another error.
+/// The error of a [transport](crate::ClientBuilder::transport) that has sent no part of a request, so that even a create may be
+/// sent again. It may be the source of another error.
 ///
 /// ```
 /// use std::io;
@@ -84,7 +84,7 @@ impl PartialEq for Transport {
 pub struct TransportNotSent(#[source] BoxError);
 
 impl TransportNotSent {
-    /// The error for this reason.
+    /// Creates the error with its reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(reason.into())
     }

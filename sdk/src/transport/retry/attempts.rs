@@ -1,31 +1,32 @@
-//! Which failures are retried, and the loop that does it.
+//! Retry policy and retry loop.
 
 use std::{future::Future, time::Duration};
 
 use http::Method;
 
-use crate::transport::{error::TransportError, response::HttpResponse, trace::Record};
+use tokio::time::Instant;
 
-/// Which failures are retried, how many times, and after what delay.
+use crate::transport::{call_progress::CallInfo, error::TransportError, response::HttpResponse};
+
+/// A policy for retries: after which failures a request is sent again, how many times, and after what delay.
 ///
-/// GET and HEAD are retried when no connection could be made (unless the reason is a certificate, that the two sides
-/// do not speak the same TLS, or a proxy that wants another password), when the attempt timed out, when the
-/// connection broke, and after 408, 429, 500, 502, 503 and 504. If a reused connection breaks before any part of a
-/// response arrives, one more attempt is made at once, which does not count as a retry, unless retries are off. Every
-/// other method is retried only if it is certain that the service did not act: no connection was made, or the response
-/// was 429. The specification has no idempotency key, and a second agent is worse than an error.
+/// GET and HEAD are retried if no connection could be made, if the attempt timed out, if the connection broke, and after 408, 429,
+/// 500, 502, 503 and 504. They are not retried after a certificate error, if client and service have no TLS version in common,
+/// or if a proxy requires another password. If a reused connection breaks before any part of a response arrives, one more attempt
+/// follows immediately, unless retries are off; it does not count as a retry. All other methods are retried only if it is certain
+/// that the service did not act: no connection was made, or the response was 429. The specification has no idempotency key, and
+/// a second agent is worse than an error.
 ///
-/// A 401 is a rejection: the service has not acted. If there is another key by now, from a file or a
-/// [provider](crate::KeyProvider), every method is attempted once more, at once, which does not count as a retry either.
+/// After a 401, the service has not acted. If the key has changed meanwhile, in its file or at its
+/// [provider](crate::KeyProvider), every method is sent once more, immediately; this attempt does not count as a retry either.
 ///
-/// The delay grows exponentially, with full jitter; the service's `Retry-After` is its lower bound. If
-/// the delay does not fit into the time that the call has left, the error is returned at once.
+/// The delay grows exponentially, with full jitter, and is at least the service's `Retry-After`. If the delay exceeds
+/// the time that is left for the call, the error is returned immediately.
 ///
-/// A client has a quota of retries, so that a busy one does not send everything three times to a service that is
-/// down: out of 500 tokens a retry takes 14, which are returned when the call succeeds. A success at the first
-/// attempt earns 1, and so does every second. When the tokens are used up, an error is returned without a retry,
-/// and says so. After a 429, or a 503 with `Retry-After`, a retry takes none: in that case all calls of the
-/// client wait as long as the service asks (see
+/// A client has a retry quota, so that a busy client does not triple the load on a service that is down: out of 500 tokens, a
+/// retry takes 14, which are returned when the call succeeds. A call that succeeds at the first attempt earns 1, and so does every
+/// second. When the tokens are used up, errors are returned without a retry, and say so. A retry after a 429, or a 503
+/// with `Retry-After`, takes no tokens, because the client's rate limiter delays it (see
 /// [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
 ///
 /// ```
@@ -36,7 +37,7 @@ use crate::transport::{error::TransportError, response::HttpResponse, trace::Rec
 /// let client = Client::builder()
 ///     .base_url("https://deals.example.com")
 ///     .service_key("my-key")
-///     .retry(RetryPolicy::new().max_retries(4).backoff(Duration::from_millis(100), Duration::from_secs(2)))
+///     .retry(RetryPolicy::new().max_retries(4).max_backoff(Duration::from_secs(2)))
 ///     .build()?;
 /// let call = client.deals().retrieve("d_1").retry(RetryPolicy::never());
 /// # let _ = call;
@@ -66,37 +67,43 @@ impl RetryPolicy {
         Self::new().max_retries(0)
     }
 
-    /// How many times a request is retried after the first attempt.
+    /// Sets the maximum number of retries after the first attempt.
     #[must_use]
     pub const fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    pub(crate) const fn retries(self) -> u32 {
+    pub(crate) const fn retry_limit(self) -> u32 {
         self.max_retries
     }
 
-    /// The upper bound of the delay before the first retry, and the largest upper bound.
+    /// Sets the upper bound of the delay before the first retry, 0.2 s by default. The bound doubles with each retry.
     #[must_use]
-    pub const fn backoff(mut self, initial_backoff: Duration, max_backoff: Duration) -> Self {
+    pub const fn initial_backoff(mut self, initial_backoff: Duration) -> Self {
         self.initial_backoff = initial_backoff;
+        self
+    }
+
+    /// Sets the maximum of the upper bound, 5 s by default.
+    #[must_use]
+    pub const fn max_backoff(mut self, max_backoff: Duration) -> Self {
         self.max_backoff = max_backoff;
         self
     }
 
-    /// A random fraction of a span that doubles with every retry; `retry` counts them from 0. Such full jitter spreads the
-    /// retries of many clients evenly, so that they do not come back all at once.
-    fn delay(&self, retry: u32) -> Duration {
+    /// Returns the delay before a retry, counted from 0: a random fraction of a bound that doubles with every retry. This full
+    /// jitter spreads the retries of many clients evenly.
+    fn backoff_delay(&self, retry: u32) -> Duration {
         let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
-        let span = self.initial_backoff.saturating_mul(doubled);
-        let span = span.min(self.max_backoff);
-        // A span too long for a float's precision is waited for in full.
-        Duration::try_from_secs_f64(span.as_secs_f64() * fastrand::f64()).unwrap_or(span)
+        let bound = self.initial_backoff.saturating_mul(doubled);
+        let bound = bound.min(self.max_backoff);
+        // The product may round up beyond the longest possible duration.
+        Duration::try_from_secs_f64(bound.as_secs_f64() * fastrand::f64()).unwrap_or(bound)
     }
 
-    /// Retries every method as GET is, even a request that the service may already have acted on. A
-    /// create that is retried this way can make a second agent.
+    /// Sets whether every method is retried like GET, even if the service may already have acted on the request. A create
+    /// that is retried this way can create a second agent.
     #[must_use]
     pub const fn retry_non_idempotent(mut self, retry: bool) -> Self {
         self.retry_non_idempotent = retry;
@@ -105,13 +112,13 @@ impl RetryPolicy {
 
     /// Returns true if a request with this method is retried after a timeout.
     pub(crate) fn retries_timeouts(self, method: &Method) -> bool {
-        self.max_retries > 0 && (is_safe(method) || self.retry_non_idempotent)
+        self.max_retries > 0 && (is_read(method) || self.retry_non_idempotent)
     }
 
-    /// Whether a request with this method that failed with `error` is worth another attempt.
-    fn covers(&self, method: &Method, error: &TransportError) -> bool {
-        let harmless = is_safe(method) || !error.outcome().may_have_acted();
-        error.is_transient() && (harmless || self.retry_non_idempotent)
+    /// Returns true if the policy allows a retry of a request with this method that failed with `error`.
+    fn allows_retry(&self, method: &Method, error: &TransportError) -> bool {
+        let is_harmless = is_read(method) || !error.outcome().may_have_acted();
+        error.is_transient() && (is_harmless || self.retry_non_idempotent)
     }
 }
 
@@ -121,90 +128,90 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Whether a request with this method changes nothing, so that sending it twice does no harm.
-pub(crate) fn is_safe(method: &Method) -> bool {
+/// Returns true for the methods of reads: such a request may be sent again after any failure, because it changes nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Why there is no response that is a success.
-pub(crate) enum Unsuccessful<R> {
-    /// What the last attempt met.
+/// An attempt without a successful response.
+pub(crate) enum AttemptError<R> {
     Failed(TransportError),
-    /// What kept the first attempt from being made.
-    Refused(R),
+    /// The attempt was not made, for this reason.
+    NotMade(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota gives up, or the time is over. Each attempt is
-/// given the remaining time. One that is refused before it is made ends the call, and an earlier failure says more than that.
-pub(crate) async fn with_retries<F, R>(
+/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the end of
+/// the call's time, on the clock of the limits. An attempt that is not made ends the call, with the error of the attempt before it, if
+/// any.
+pub(crate) async fn run_attempts<F, R>(
     policy: RetryPolicy,
-    record: Record<'_>,
-    total: Duration,
+    call: CallInfo<'_>,
+    timeout: Duration,
     mut attempt: impl FnMut(Duration) -> F,
-) -> Result<HttpResponse, Unsuccessful<R>>
+) -> Result<HttpResponse, AttemptError<R>>
 where
-    F: Future<Output = Result<HttpResponse, Unsuccessful<R>>>,
+    F: Future<Output = Result<HttpResponse, AttemptError<R>>>,
 {
-    let Record {
+    let CallInfo {
         operation,
         progress,
-        traffic,
+        limits,
         ..
-    } = record;
-    let began = traffic.now();
-    let left = || total.saturating_sub(traffic.now().saturating_sub(began));
-    // Attempts that do not count as retries: the first, the one after a stale connection, and the one with a new key.
+    } = call;
+    let end = limits.now().saturating_add(timeout);
+    let left = || end.saturating_sub(limits.now());
+    // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
     let mut uncounted = 1;
     let (mut has_reconnected, mut has_rekeyed) = (false, false);
-    // Whether the last attempt was a retry that the quota paid for.
-    let mut has_spent = false;
-    let mut before: Option<TransportError> = None;
+    // True if the last attempt was a retry that took tokens from the quota.
+    let mut has_taken = false;
+    let mut earlier_error: Option<TransportError> = None;
     loop {
-        let error = match attempt(left()).await {
+        let error = match attempt(end).await {
             Ok(mut response) => {
-                record.attempt_ended(Ok(&response), None);
+                call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
-                traffic.quota().succeeded(traffic.now(), has_spent);
+                limits.retry_quota().record_success(limits.now(), has_taken);
                 return Ok(response);
             }
-            Err(Unsuccessful::Refused(why)) => {
-                return Err(before.map_or(Unsuccessful::Refused(why), Unsuccessful::Failed));
+            Err(AttemptError::NotMade(why)) => {
+                return Err(earlier_error.map_or(AttemptError::NotMade(why), AttemptError::Failed));
             }
-            Err(Unsuccessful::Failed(error)) => error,
+            Err(AttemptError::Failed(error)) => error,
         };
-        let mut error = progress.attempt_failed(error, before.take());
+        let mut error = progress.attempt_failed(error, earlier_error.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let reconnects = !has_reconnected && error.0.was_stale && is_safe(&operation.method);
+        let reconnects = !has_reconnected && error.0.was_stale && is_read(&operation.method);
         let rekeys = !has_rekeyed && error.0.has_new_key;
-        let is_free = (reconnects || rekeys) && policy.max_retries > 0;
+        let is_uncounted = (reconnects || rekeys) && policy.max_retries > 0;
         has_reconnected |= reconnects;
         has_rekeyed |= rekeys;
-        uncounted += u32::from(is_free);
+        uncounted += u32::from(is_uncounted);
         let retries = attempts.saturating_sub(uncounted);
         if !error.is_transient() && error.status().is_some() {
-            // The service is healthy.
-            traffic.quota().succeeded(traffic.now(), has_spent);
+            // An error response such as 404 shows that the service is healthy.
+            limits.retry_quota().record_success(limits.now(), has_taken);
         }
-        let delay = if is_free {
+        let delay = if is_uncounted {
             Some(Duration::ZERO)
-        } else if retries < policy.max_retries && policy.covers(&operation.method, &error) {
-            let asked = error.retry_after().unwrap_or_default();
-            Some(policy.delay(retries).max(asked))
+        } else if retries < policy.max_retries && policy.allows_retry(&operation.method, &error) {
+            let retry_after = error.retry_after().unwrap_or_default();
+            Some(policy.backoff_delay(retries).max(retry_after))
         } else {
             None
         };
         let mut delay = delay.filter(|delay| *delay < left());
-        has_spent = delay.is_some() && !is_free && !error.is_overload();
-        if has_spent && !traffic.quota().spend(traffic.now()) {
+        has_taken = delay.is_some() && !is_uncounted && !error.is_overload();
+        if has_taken && !limits.retry_quota().take(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }
-        record.attempt_ended(Err(&error), delay);
-        let Some(wait) = delay else {
-            return Err(Unsuccessful::Failed(error));
+        call.report_attempt(progress.end_attempt(Instant::now()), Err(&error), delay);
+        let Some(delay) = delay else {
+            return Err(AttemptError::Failed(error));
         };
-        before = Some(error);
-        tokio::time::sleep(wait).await;
+        earlier_error = Some(error);
+        tokio::time::sleep(delay).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent again, when, and how often.
+//! Retries: the policy and the loop, the retry quota, and the `Retry-After` header.
 
 pub(crate) mod attempts;
 pub(crate) mod quota;

@@ -1,64 +1,70 @@
-//! How many retries a client may spend.
+//! Quota of a client's retries, so that a busy client does not triple the load on a service that is down.
 
 use std::time::Duration;
 
-/// The tokens of a client that has not spent any.
-const FULL: f64 = 500.0;
+/// The largest number of tokens, and the number with which a client starts.
+const CAPACITY: f64 = 500.0;
 
-/// The cost of a retry, which is returned when the call succeeds.
-const RETRY: f64 = 14.0;
+/// The tokens that a retry takes, which are returned when the call succeeds.
+const RETRY_COST: f64 = 14.0;
 
-/// What a call earns that succeeds without a retry.
-const SUCCESS: f64 = 1.0;
+/// The tokens that a call earns if it succeeds without a retry.
+const SUCCESS_REWARD: f64 = 1.0;
 
-/// Tokens that retries spend and successes earn, so that a busy client does not send everything three times
-/// to a service that is down.
+/// The tokens for retries, which retries take and successful calls earn.
 ///
-/// The numbers are those of AWS' SDKs. In addition, a token is returned every second, so that a client with few
-/// calls is not left without retries long after an outage. The retry of a call that the service refused because
-/// there were too many is free: [`Pace`](crate::transport::traffic::pace::Pace) delays such retries, and a bulk job that hits a
-/// limit with hundreds of calls in flight loses none of them.
+/// The numbers are those of the AWS SDKs. In addition, a token is returned every second, so that a client with few
+/// calls has retries again soon after an outage. A retry after a 429, or a 503 with `Retry-After`, takes no tokens: the
+/// [rate limiter](crate::transport::rate::rate_limiter::RateLimiter) delays such retries, and a bulk job with hundreds of calls
+/// in flight needs them when it reaches a limit.
 #[derive(Debug)]
 pub(crate) struct RetryQuota {
     tokens: f64,
-    /// When `tokens` was last updated.
-    at: Duration,
+    /// When the tokens were last updated.
+    updated: Duration,
 }
 
 impl Default for RetryQuota {
     fn default() -> Self {
         Self {
-            tokens: FULL,
-            at: Duration::ZERO,
+            tokens: CAPACITY,
+            updated: Duration::ZERO,
         }
     }
 }
 
 impl RetryQuota {
-    pub(crate) fn spend(&mut self, now: Duration) -> bool {
-        self.earn(now, 0.0);
-        let is_enough = self.tokens >= RETRY;
+    /// Takes the tokens for a retry. Returns false if there are too few.
+    pub(crate) fn take(&mut self, now: Duration) -> bool {
+        self.add(now, 0.0);
+        let is_enough = self.tokens >= RETRY_COST;
         if is_enough {
-            self.tokens -= RETRY;
+            self.tokens -= RETRY_COST;
         }
         is_enough
     }
 
-    /// Records that the service responded as it should, and whether the call's last attempt was a retry that
-    /// spent tokens.
-    pub(crate) fn succeeded(&mut self, now: Duration, after_spending: bool) {
-        self.earn(now, if after_spending { RETRY } else { SUCCESS });
+    /// Records a response that shows a healthy service, and whether its attempt was a retry that took tokens.
+    pub(crate) fn record_success(&mut self, now: Duration, has_taken: bool) {
+        self.add(
+            now,
+            if has_taken {
+                RETRY_COST
+            } else {
+                SUCCESS_REWARD
+            },
+        );
     }
 
-    pub(crate) fn left(&mut self, now: Duration) -> u32 {
-        self.earn(now, 0.0);
+    pub(crate) fn remaining_retries(&mut self, now: Duration) -> u32 {
+        self.add(now, 0.0);
         // At most 35, and never negative.
-        (self.tokens / RETRY) as u32
+        (self.tokens / RETRY_COST) as u32
     }
 
-    fn earn(&mut self, now: Duration, tokens: f64) {
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = self.at.max(now);
-        self.tokens = (self.tokens + passed + tokens).min(FULL);
+    fn add(&mut self, now: Duration, tokens: f64) {
+        let passed = now.saturating_sub(self.updated).as_secs_f64();
+        self.updated = self.updated.max(now);
+        self.tokens = (self.tokens + passed + tokens).min(CAPACITY);
     }
 }

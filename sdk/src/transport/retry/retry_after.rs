@@ -1,34 +1,34 @@
-//! The `Retry-After` header (RFC 9110, section 10.2.3): seconds, or a date.
+//! Parser of the `Retry-After` header (RFC 9110, section 10.2.3): seconds, or a date.
 
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, header};
 
-/// Returns how long the service asks to wait, counted from its response.
+/// Returns the wait that the service asks for, counted from its response.
 ///
 /// A fraction of a second is rounded up. A date is measured against the `Date` of the response, because this machine's clock
-/// may be wrong; without one, against this clock. A date in the past means no wait. A number too large to represent is the
-/// longest possible wait. Any other value is `None`.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = text(headers, header::RETRY_AFTER)?;
-    if let Some(seconds) = parse_seconds(text) {
+/// may be wrong; without that header, against this clock. A date in the past means no wait. A number too large to represent is
+/// the longest possible wait. Any other value is `None`.
+pub(crate) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = header_value(headers, header::RETRY_AFTER)?;
+    if let Some(seconds) = parse_seconds(value) {
         return Some(Duration::from_secs(seconds));
     }
-    let until = httpdate::parse_http_date(text).ok()?;
-    let date =
-        self::text(headers, header::DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    let until = httpdate::parse_http_date(value).ok()?;
+    let date = header_value(headers, header::DATE);
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let sent = date.unwrap_or_else(SystemTime::now);
     Some(until.duration_since(sent).unwrap_or_default())
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+fn header_value(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }
 
-fn parse_seconds(text: &str) -> Option<u64> {
+fn parse_seconds(value: &str) -> Option<u64> {
     let is_number =
         |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
     if !is_number(whole) || !is_number(fraction) {
         return None;
     }

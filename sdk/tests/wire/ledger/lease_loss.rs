@@ -30,7 +30,7 @@ async fn check_lease_loss(
     let url = format!("https://{}", listener.local_addr().unwrap());
     let client = builder(&url).root_certificates(authority.pem());
     let client = client.build().unwrap();
-    let job = client.agents().create_many(std::iter::empty::<CreateRow>());
+    let job = client.agents().create_many(std::iter::empty::<KeyedRow>());
     let (_, mut creations) = job.ledger(ledger, "email").unordered().into_parts();
     creations.push(row(0));
     let (mut connection, _) = tokio::select! {

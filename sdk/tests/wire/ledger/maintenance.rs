@@ -152,7 +152,7 @@ async fn an_unresolved_row_is_sent_again_only_if_the_callback_finds_no_agent() {
     ] {
         let error = results[row].result.as_ref().unwrap_err();
         assert_eq!(
-            error.to_string().contains("was asked to resolve it"),
+            error.to_string().contains("was called to resolve it"),
             why.is_some()
         );
         // The error of the callback is the source; all other reasons are in the message.

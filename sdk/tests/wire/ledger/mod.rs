@@ -2,7 +2,7 @@
 #![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
 use dealkit::{
-    Client, CreateRow, Creation, Outcome, blocking,
+    Client, Creation, KeyedRow, Outcome, blocking,
     ledger::{Ledger, LedgerError, LedgerErrorKind},
 };
 use tempfile::TempDir;
@@ -73,16 +73,16 @@ enum Reply {
     Cut,
 }
 
-fn row(number: usize) -> CreateRow {
+fn row(number: usize) -> KeyedRow {
     (key(number), rows::request(number)).into()
 }
 
 /// Makes the row with this number, but with a request that fails validation.
-fn invalid_row(number: usize) -> CreateRow {
+fn invalid_row(number: usize) -> KeyedRow {
     (key(number), rows::broken(number)).into()
 }
 
-fn rows(count: usize) -> Vec<CreateRow> {
+fn rows(count: usize) -> Vec<KeyedRow> {
     (0..count).map(row).collect()
 }
 
@@ -91,7 +91,7 @@ async fn run(
     peer: &mut Peer,
     ledger: &Ledger,
     resends_unknown: bool,
-    rows: Vec<CreateRow>,
+    rows: Vec<KeyedRow>,
     reply: impl Fn(usize) -> Reply,
 ) -> (Vec<Creation>, Vec<usize>) {
     let client = peer.client();

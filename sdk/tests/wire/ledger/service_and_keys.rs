@@ -52,7 +52,9 @@ async fn a_service_with_a_new_base_url_keeps_its_ledger(ledger: Ledger) {
     let error = at(&renamed).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::OtherService);
     assert!(
-        error.to_string().contains("with Ledger::set_base_url."),
+        error
+            .to_string()
+            .contains("record the new base URL in the ledger"),
         "{error}"
     );
     ledger.set_base_url(&renamed.url).unwrap();

@@ -35,14 +35,14 @@ export async function refreshFaults() {
   list.replaceChildren(...parse(text).faults.map(row));
 }
 
-function row({ id, matched, played, ...fault }) {
+function row({ id, matched, applied, ...fault }) {
   const text = plain(JSON.stringify(fault));
   const remove = button("Remove", async () => {
     await change(`faults/${JSON.stringify(id)}`, { method: "DELETE" }, "Removed.");
     // The button is gone: the keyboard goes on from here.
     heading.focus();
   }, { "aria-label": `Remove ${text}` });
-  const count = element("span", { class: "quiet" }, `applied ${JSON.stringify(played)} times`);
+  const count = element("span", { class: "quiet" }, `applied ${JSON.stringify(applied)} times`);
   return element("li", {}, element("code", {}, text), count, remove);
 }
 

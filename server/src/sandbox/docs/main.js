@@ -2,7 +2,7 @@
 
 import { refreshFaults } from "./faults.js";
 import { clearJournal, refreshJournal } from "./journal.js";
-import { Refused, attempt, call, world } from "./sandbox.js";
+import { Refused, attempt, call, namespace } from "./sandbox.js";
 import { startSending } from "./send.js";
 import { lists } from "./store.js";
 
@@ -31,7 +31,7 @@ async function refresh() {
   if (!(error instanceof Refused) && !document.hidden) timer = setTimeout(refresh, INTERVAL);
 }
 
-if (world !== null) document.getElementById("service-key").value = world;
+if (namespace !== null) document.getElementById("service-key").value = namespace;
 startSending(refresh);
 document.getElementById("clear").addEventListener("click", () => inTurn(clearJournal));
 document.getElementById("reset").addEventListener("click", async () => {

@@ -2,8 +2,8 @@
 
 const token = document.getElementById("token");
 
-/** The service key whose world this page shows, where each key has its own. */
-export const world = new URLSearchParams(location.search).get("world");
+/** The service key whose namespace this page shows, where each key has its own. */
+export const namespace = new URLSearchParams(location.search).get("namespace");
 
 /** What the sandbox refused, in its words. */
 export class Refused extends Error {}
@@ -11,7 +11,7 @@ export class Refused extends Error {}
 /** Sends a request, whose body is JSON, and returns the body of the response as text. */
 export async function call(path, { method = "GET", body } = {}) {
   const url = new URL(`/__sandbox/${path}`, location.origin);
-  if (world !== null) url.searchParams.set("world", world);
+  if (namespace !== null) url.searchParams.set("namespace", namespace);
   const headers = new Headers();
   if (token.value) headers.set("x-sandbox-token", token.value);
   if (body !== undefined) headers.set("content-type", "application/json");

@@ -1,0 +1,582 @@
+//! The creation of many agents, a limited number at a time.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+#[cfg(feature = "ledger")]
+use futures_util::future::{MaybeDone, maybe_done};
+use futures_util::{
+    FutureExt as _, Stream, StreamExt as _, TryFutureExt as _,
+    future::{BoxFuture, ready as completed},
+};
+use tokio::runtime::Handle;
+
+#[cfg(feature = "ledger")]
+use crate::{
+    bulk::{
+        create_with_ledger::CreateWithLedger,
+        job_ledger::{JobLedger, LedgerOptions, Resolve},
+        row::KeyedRow,
+    },
+    transport::base_url,
+};
+use crate::{
+    bulk::{
+        many::{Bulk, BulkOperation, JobState, Results, sealed},
+        row::{CreateRow, Creation, RowProgress, find_id},
+        window::Indexed,
+    },
+    calls::{
+        agents::Agents,
+        call::{Async, Call},
+        options::CallOptions,
+        response::RawResponse,
+    },
+    error::{call::Error, kind::ErrorKind},
+    model::Agent,
+    value::opaque_debug,
+};
+
+/// The default number of creates in flight. A create of 100 ms each makes ten rows a second, so 32 of them make a million rows in
+/// under an hour. A service that accepts fewer at a time rejects the others without acting, and the rate limiter adapts: with a
+/// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. A higher number would leave more rows to look up after a crash,
+/// because the outcome of every row in flight is then unknown.
+const CONCURRENCY: usize = 32;
+
+/// Creates many agents: a value to configure and turn into a [stream](CreateMany::stream).
+///
+/// The iterator is consumed only as fast as you take results, so it may be infinite. Every row is returned exactly once,
+/// as one [`Creation`] with its index. A row that fails is one item with an error; the other rows continue. A row that
+/// breaks the rules is never sent: its error has every violation, and the outcome `NotSent`. [`CreateRow`] lists the types
+/// that a row can have.
+///
+/// ```no_run
+/// use dealkit::{AgentProfile, CreateAgent};
+///
+/// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
+/// let rows = ["ada@example.com", "grace@example.com"].map(|email| {
+///     CreateAgent::builder()
+///         .email(email)
+///         .first_name("A")
+///         .last_name("B")
+///         .profile(AgentProfile::new())
+///         .build()
+/// });
+/// let mut creations = client.agents().create_many(rows).stream();
+/// while let Some(creation) = creations.next().await {
+///     match &creation.result {
+///         Ok(_) => println!("row {}: created {:?}", creation.index, creation.agent_id()),
+///         Err(error) => eprintln!("row {}: {}: {error}", creation.index, creation.outcome()),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// # Each create
+///
+/// behaves like [`Agents::create`](crate::Agents::create): it is retried only if the service certainly did not act, and
+/// it obeys the client's rate limit.
+///
+#[doc = include_str!("../calls/create_outcomes.md")]
+///
+/// # When the service rejects the service key
+///
+/// Every row would most likely get the same 401 or 403, so such a response stops the job: the rows in flight complete,
+/// the next row gets an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and
+/// the stream ends. Later rows have not been taken from the iterator: continue from there.
+///
+/// # Stopping early
+///
+/// [`stop`](CreateStream::stop) takes no more rows; rows in flight still complete. [`cancel`](CreateStream::cancel)
+/// abandons the rows in flight, and returns the known outcome of each. Merely dropping the stream cancels too, but
+/// returns nothing, so a job that may be interrupted should call `cancel`:
+///
+/// ```no_run
+/// # use dealkit::{CreateAgent, ValidationError};
+/// # async fn example(
+/// #     client: dealkit::Client,
+/// #     rows: Vec<Result<CreateAgent, ValidationError>>,
+/// #     interrupt: impl Future<Output = ()>, // such as tokio::signal::ctrl_c()
+/// # ) {
+/// let mut creations = client.agents().create_many(rows).stream();
+/// let mut interrupt = std::pin::pin!(interrupt);
+/// loop {
+///     tokio::select! {
+///         creation = creations.next() => match creation {
+///             Some(creation) => println!("row {}: {}", creation.index, creation.outcome()),
+///             None => break,
+///         },
+///         () = &mut interrupt => {
+///             for creation in creations.cancel().await {
+///                 println!("row {}: {}", creation.index, creation.outcome()); // `unknown`: look before you send it again
+///             }
+///             break;
+///         }
+///     }
+/// }
+/// # }
+/// ```
+pub type CreateMany<I, T = Agent, M = Async> = Bulk<I, CreateOperation<T>, M>;
+
+/// The agents of a [`CreateMany`], each as one [`Creation`].
+#[must_use = "nothing is sent until the stream is read"]
+pub struct CreateStream<I, T: Send + 'static = Agent>(Results<I, CreateOperation<T>>);
+
+/// The operation of a [`CreateMany`]: creates an agent for each row.
+pub struct CreateOperation<T = Agent> {
+    agents: Agents,
+    call: fn(&Agents, Bytes) -> Call<T>,
+    /// Returns the agent's identifier, which the ledger records.
+    #[cfg_attr(
+        not(feature = "ledger"),
+        expect(dead_code, reason = "there is no ledger")
+    )]
+    agent_id: fn(&T) -> Option<String>,
+    #[cfg(feature = "ledger")]
+    ledger: Option<JobLedger>,
+    /// Completes once the ledger is closed. `None` until that is awaited.
+    #[cfg(feature = "ledger")]
+    closing: Option<MaybeDone<BoxFuture<'static, ()>>>,
+    #[cfg(feature = "ledger")]
+    ledger_options: LedgerOptions,
+}
+
+impl<M: Clone> Agents<M> {
+    /// Creates many agents, a limited number at a time; see [`CreateMany`].
+    pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter, Agent, M>
+    where
+        I: IntoIterator,
+        I::Item: Into<CreateRow>,
+    {
+        let operation = CreateOperation {
+            agents: self.to_async(),
+            call: |agents, body| agents.create_from_text(body),
+            agent_id: |agent| Some(agent.id.to_string()),
+            #[cfg(feature = "ledger")]
+            ledger: None,
+            #[cfg(feature = "ledger")]
+            closing: None,
+            #[cfg(feature = "ledger")]
+            ledger_options: LedgerOptions::default(),
+        };
+        Bulk::new(rows.into_iter(), CONCURRENCY, operation, self.mode.clone())
+    }
+}
+
+impl<I, T: Send + 'static> CreateMany<I, T> {
+    /// Starts a stream; the first requests are sent when it is first read.
+    pub fn stream(self) -> CreateStream<I, T>
+    where
+        I: Iterator,
+    {
+        CreateStream(self.into_results())
+    }
+}
+
+impl<I, M> CreateMany<I, Agent, M> {
+    /// Returns every item with the raw response, whose body you read yourself; see [`Call::raw_response`].
+    pub fn raw_responses(self) -> CreateMany<I, RawResponse, M> {
+        self.map_operation(|operation| CreateOperation {
+            agents: operation.agents,
+            call: |agents, body| agents.create_from_text(body).raw_response(),
+            agent_id: |response| find_id(response.body()),
+            #[cfg(feature = "ledger")]
+            ledger: operation.ledger,
+            #[cfg(feature = "ledger")]
+            closing: operation.closing,
+            #[cfg(feature = "ledger")]
+            ledger_options: operation.ledger_options,
+        })
+    }
+}
+
+impl<I, T> CreateStream<I, T>
+where
+    I: Iterator<Item: Into<CreateRow>> + Unpin,
+    T: Send + 'static,
+{
+    /// Returns the next result, or `None` after the last one. The future is cancel safe: dropping it loses no result.
+    pub async fn next(&mut self) -> Option<Creation<T>> {
+        self.0.next().await
+    }
+}
+
+impl<I, T: Send + 'static> CreateStream<I, T> {
+    /// Takes no more rows from the iterator. The results of the rows in flight still arrive.
+    pub fn stop(&mut self) {
+        self.0.inputs.end();
+    }
+
+    /// Cancels the creates in flight and returns, in order, the known result of each row that was taken from the iterator and
+    /// whose result was not returned yet; see [`InFlight::cancel`](crate::bulk::InFlight::cancel).
+    ///
+    /// With a [ledger](CreateMany::ledger), this waits until the outcome of each row is recorded and the ledger is closed,
+    /// without blocking the runtime. Await it to its end, or the results are lost.
+    pub async fn cancel(self) -> Vec<Creation<T>> {
+        self.0.cancel().await
+    }
+}
+
+impl<I, T> Stream for CreateStream<I, T>
+where
+    I: Iterator<Item: Into<CreateRow>> + Unpin,
+    T: Send + 'static,
+{
+    type Item = Creation<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Creation<T>>> {
+        self.0.poll_next_unpin(context)
+    }
+}
+
+impl<I, T: Send + 'static> fmt::Debug for CreateStream<I, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CreateStream").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "ledger")]
+impl<I, T, M> CreateMany<I, T, M> {
+    /// Keeps a ledger of the job, a local log of idempotency keys, so that the job survives a crash of the process or the
+    /// machine: run it again with the same rows, and it creates only the agents of rows that are new or were not sent. Each row
+    /// needs its own key, the same in every run, and so is a [`KeyedRow`]: a pair `(key, row)`, for example. The key is never
+    /// sent to the service. `key_name` names the keys, such as `"email"`. A job whose keys have another name is rejected,
+    /// because the ledger would recognise none of its rows, and every agent would be created again. With `None`, names are
+    /// not compared.
+    ///
+    /// | the ledger's record of a row | the next run |
+    /// |---|---|
+    /// | none, or that there is no agent | sends the row |
+    /// | created | returns [`Created::Already`](crate::Created::Already), with the agent's identifier |
+    /// | rejected | returns the rejection, with its status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [resolved](crate::ledger::Ledger::resolve) that it has no agent |
+    /// | unknown: the row was about to be sent, and nothing else was recorded, or an outcome that is unknown | returns an error, and sends nothing: find out whether there is an agent and [resolve](crate::ledger::Ledger::resolve) the row, or set [`resolve`](CreateMany::resolve) to find out; [`resend_unknown`](Self::resend_unknown) sends the row all the same |
+    /// | another job is sending the row now | returns an error ([`Error::is_in_flight`]), and sends nothing; or [waits](Self::wait_in_flight) for that job |
+    ///
+    /// These errors are of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted), and their outcomes tell the cases apart. Rows that
+    /// break the rules are not recorded, so they are sent once corrected. If two rows have the same key, the second is an
+    /// error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
+    ///
+    /// ```no_run
+    /// # struct Record { id: String, request: Result<dealkit::CreateAgent, dealkit::ValidationError> }
+    /// # async fn example(client: dealkit::Client, records: Vec<Record>) {
+    /// use dealkit::{Created, ledger::Ledger};
+    ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let rows = records.into_iter().map(|record| (record.id, record.request));
+    /// let mut creations = client.agents().create_many(rows).ledger(&ledger, "id").stream();
+    /// while let Some(creation) = creations.next().await {
+    ///     match &creation.result {
+    ///         Ok(Created::Now(agent)) => println!("row {}: created {}", creation.index, agent.id),
+    ///         Ok(Created::Already { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
+    ///         Err(error) => eprintln!("row {}: {error}", creation.index),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Durability
+    ///
+    /// The row's claim is on disk before the first byte of its request is sent, and its outcome is on disk before its result
+    /// is returned. Rows that wait for the disk share one transaction, and while an outcome is being written, another row is
+    /// already sent. So a crash loses nothing: the outcome is unknown only for the rows that were in flight.
+    ///
+    /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken
+    /// from the iterator: rows that were taken and not sent are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in
+    /// flight still complete, with the reason if their outcome [could not be recorded](Creation::ledger_error).
+    ///
+    /// # Contents of the file
+    ///
+    /// For each row, its state, the agent's identifier, the status, the request's id, and times. Keys are stored only as
+    /// hashes (BLAKE2b with a salt unique to the file), so a reader does not come across an e-mail address in it by
+    /// chance. But anyone who has the file can check whether it contains a guessed key, because it contains the
+    /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
+    /// `sdk/contract/ledger.md` in the repository.
+    ///
+    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 30 bytes of memory,
+    /// used to find rows with the same key.
+    ///
+    /// # Errors
+    /// The ledger is opened, and created if it does not exist, when the first row needs it. If it cannot be opened or
+    /// written, is that of another service, has keys with another name, or is not a ledger at all, that is the row's
+    /// error, and no further rows are taken.
+    ///
+    /// # Rows without keys
+    /// do not compile:
+    ///
+    /// ```compile_fail
+    /// # fn example(client: dealkit::Client, rows: Vec<dealkit::CreateAgent>, ledger: dealkit::ledger::Ledger) {
+    /// client.agents().create_many(rows).ledger(&ledger, "email");
+    /// # }
+    /// ```
+    pub fn ledger<'a>(
+        mut self,
+        ledger: &crate::ledger::Ledger,
+        key_name: impl Into<Option<&'a str>>,
+    ) -> Self
+    where
+        I: Iterator,
+        I::Item: Into<KeyedRow>,
+    {
+        let base_url = base_url::normalize(&self.operation.agents.service.base_url);
+        self.operation.ledger = Some(JobLedger::new(ledger, base_url, key_name.into()));
+        self
+    }
+
+    /// Sends rows whose outcome is unknown according to the [ledger](Self::ledger) again, without looking them up. If an
+    /// earlier run did create the agent, there are then two; [`resolve`](Self::resolve) looks first.
+    pub fn resend_unknown(mut self) -> Self {
+        self.operation.ledger_options.resend_unknown = true;
+        self
+    }
+
+    /// Waits until another job that is sending a row has recorded its outcome: for as long as a call may take
+    /// ([`timeout`](CallOptions::timeout)), unless this job is cancelled. The result is then the one that the other job
+    /// recorded, or the row is sent if that job did not send it. Without this option, or when the time is up, the row gets
+    /// an error that [is in flight](Error::is_in_flight).
+    pub fn wait_in_flight(mut self) -> Self {
+        self.operation.ledger_options.wait_in_flight = true;
+        self
+    }
+
+    pub(crate) fn set_resolve(mut self, resolve: Resolve) -> Self {
+        self.operation.ledger_options.resolve = Some(resolve);
+        self
+    }
+}
+
+#[cfg(feature = "ledger")]
+impl<I, T> CreateMany<I, T> {
+    /// Calls `resolve` for each unresolved row before the row is sent again, to find out whether its agent exists. The API
+    /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
+    ///
+    /// | `resolve` returns | the row |
+    /// |---|---|
+    /// | [`Resolution::Agent`](crate::ledger::Resolution::Agent) | is resolved in the [ledger](Self::ledger), and reported as [`Created::Already`](crate::Created::Already) |
+    /// | [`Resolution::NoAgent`](crate::ledger::Resolution::NoAgent) | is resolved as having none, and sent |
+    /// | [`Resolution::Unknown`](crate::ledger::Resolution::Unknown) | stays unknown, and is not sent |
+    /// | an error, or it panics, or the identifier [cannot be resolved](crate::ledger::Ledger::resolve) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
+    ///
+    /// An agent that your search does not find may still be created: a request that was cut off may still be in progress, and
+    /// your search may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::UnresolvedRow::sent_at) is longer ago
+    /// than either can take, and `Unknown` until then.
+    ///
+    /// `resolve` is called for as many rows at a time as may be in flight. Meanwhile, no other job sends that row or resolves
+    /// it. dealkit sets no timeout for `resolve`. If the job is cancelled, its future is dropped, and the outcome of the row
+    /// stays unknown. Without a [ledger](Self::ledger), no row is sent.
+    ///
+    /// ```no_run
+    /// # use dealkit::{AgentId, KeyedRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
+    /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
+    /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>) {
+    /// let look = async |row: UnresolvedRow| {
+    ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
+    ///         Some(id) => Resolution::Agent(id),
+    ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
+    ///         None => Resolution::Unknown,
+    ///     })
+    /// };
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(look).stream();
+    /// # }
+    /// ```
+    pub fn resolve<F, R, E>(self, resolve: F) -> Self
+    where
+        F: Fn(crate::ledger::UnresolvedRow) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<crate::ledger::Resolution, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let resolve = Arc::new(resolve);
+        self.set_resolve(Arc::new(move |row| {
+            let resolve = Arc::clone(&resolve);
+            async move { resolve(row).await.map_err(Into::into) }.boxed()
+        }))
+    }
+}
+
+opaque_debug!(CreateOperation<T>);
+
+impl<T> sealed::Sealed for CreateOperation<T> {}
+
+impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
+    type Input = CreateRow;
+    type Value = T;
+    type Item = Creation<T>;
+    type Running = RunningCreate<T>;
+
+    #[cfg(feature = "ledger")]
+    fn capacity(&self, concurrency: usize) -> usize {
+        match self.ledger {
+            Some(_) => concurrency.saturating_mul(2),
+            None => concurrency,
+        }
+    }
+
+    fn start<F>(
+        &mut self,
+        index: usize,
+        row: CreateRow,
+        options: &CallOptions,
+        job: &JobState,
+        send: impl FnOnce(Call<T>) -> F + Send + 'static,
+    ) -> RunningCreate<T>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let CreateRow { body, key, label } = row;
+        #[cfg(not(feature = "ledger"))]
+        drop(label);
+        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
+        let progress = Arc::new(RowProgress::new(
+            call.as_ref().map(Call::progress).unwrap_or_default(),
+        ));
+        let recorder = job.clone();
+        let send =
+            move |call| send(call).inspect_err(move |error| recorder.record_error(index, error));
+        let start = || -> Result<BoxFuture<'static, Creation<T>>, Error> {
+            #[cfg(feature = "ledger")]
+            if let Some(ledger) = &mut self.ledger {
+                let create = CreateWithLedger {
+                    key: ledger.look_up(key.as_deref(), label, index)?,
+                    options: self.ledger_options.clone(),
+                    index,
+                    call,
+                    agent_id: self.agent_id,
+                    progress: Arc::clone(&progress),
+                    job: job.clone(),
+                };
+                return Ok(create.run(send).boxed());
+            } else if self.ledger_options.any() {
+                return Err(Error::config(
+                    "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
+                ));
+            }
+            // The row's own error takes precedence over that of the job.
+            let call = call.and_then(|call| job.stop_if_rejected().map_or(Ok(call), Err))?;
+            progress.set_has_effects(true);
+            let sent = send(call).map(move |result| Creation::of(index, result));
+            Ok(sent.boxed())
+        };
+        let future =
+            start().unwrap_or_else(|error| completed(Creation::not_sent(index, error)).boxed());
+        RunningCreate {
+            index,
+            key,
+            progress,
+            future,
+            creation: None,
+            job: job.clone(),
+        }
+    }
+
+    async fn cancel(&mut self, mut running: Indexed<RunningCreate<T>>) -> Indexed<Creation<T>> {
+        for (_, create) in &mut running {
+            create.cancel();
+        }
+        #[cfg(feature = "ledger")]
+        if let Some(ledger) = &self.ledger {
+            // The results that have arrived are then durable.
+            ledger.finish().await;
+        }
+        let mut creations = Indexed::with_capacity(running.len());
+        #[cfg(feature = "ledger")]
+        let mut records = Vec::with_capacity(running.len());
+        for (index, create) in running {
+            #[cfg(feature = "ledger")]
+            records.push(Arc::clone(&create.progress));
+            creations.push((index, create.into_creation()));
+        }
+        // Dropping the futures has started to record the outcomes of the other rows.
+        #[cfg(feature = "ledger")]
+        for ((_, creation), progress) in creations.iter_mut().zip(records) {
+            if let Some(record) = progress.take_last_record() {
+                creation.ledger_error = record.await.err();
+            }
+        }
+        creations
+    }
+
+    #[cfg(feature = "ledger")]
+    fn poll_close(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(ledger) = &mut self.ledger else {
+            return Poll::Ready(());
+        };
+        // The closed ledger is kept: a row that is pushed later must not be sent without a ledger.
+        let closing = self
+            .closing
+            .get_or_insert_with(|| maybe_done(ledger.close()));
+        closing.poll_unpin(context)
+    }
+}
+
+/// A row in flight.
+pub struct RunningCreate<T> {
+    index: usize,
+    key: Option<String>,
+    progress: Arc<RowProgress>,
+    future: BoxFuture<'static, Creation<T>>,
+    /// The result, if it arrived while the row was being cancelled.
+    creation: Option<Creation<T>>,
+    job: JobState,
+}
+
+impl<T> RunningCreate<T> {
+    /// Cancels the row, and takes its result if that has arrived.
+    fn cancel(&mut self) {
+        self.progress.cancel();
+        // The response may have arrived since the future was last polled. Polling a future that waits for a response sends
+        // nothing, but needs a runtime.
+        let may_have_response =
+            self.progress.call.is_response_due() && Handle::try_current().is_ok();
+        self.poll_result(may_have_response);
+    }
+
+    /// Polls the future once, if that has no effects.
+    fn poll_result(&mut self, may_have_response: bool) {
+        let has_no_effects = !self.progress.has_effects() || may_have_response;
+        if has_no_effects && self.creation.is_none() {
+            self.creation = self.now_or_never();
+        }
+    }
+
+    /// Returns the result of the cancelled row, or else an error with its outcome so far.
+    fn into_creation(mut self) -> Creation<T> {
+        // A response that arrives this late is ignored, because its outcome would have to be recorded first.
+        self.poll_result(false);
+        self.creation.take().unwrap_or_else(|| {
+            let call = &self.progress.call;
+            let error = Error::cancelled(call.outcome(), call.attempts());
+            let may_exist = self.progress.may_exist();
+            Creation {
+                key: self.key.take(),
+                ..Creation::not_sent(self.index, error.with_earlier_unknown_outcome(may_exist))
+            }
+        })
+    }
+}
+
+opaque_debug!(RunningCreate<T>);
+
+impl<T> Future for RunningCreate<T> {
+    type Output = Creation<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
+        let creation = ready!(self.future.as_mut().poll(context));
+        // Later rows could not be recorded either.
+        if let Err(error) = &creation.result
+            && error.kind() == ErrorKind::Ledger
+        {
+            self.job.stop();
+        }
+        let key = self.key.take();
+        Poll::Ready(Creation { key, ..creation })
+    }
+}
+
+/// The future is boxed, so moving this value does not move it.
+impl<T> Unpin for RunningCreate<T> {}

@@ -1,0 +1,283 @@
+//! The creation of one agent with an idempotency key. The client keeps the ledger open.
+
+use std::{
+    fmt,
+    future::IntoFuture,
+    num::NonZeroUsize,
+    panic::resume_unwind,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::{BoxFuture, FutureExt as _, ready};
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+use crate::{
+    bulk::{
+        create_with_ledger::CreateWithLedger,
+        job_ledger::{LedgerOptions, LookedUpKey},
+        many::JobState,
+        row::{Created, Creation, RowProgress, find_id},
+    },
+    calls::{
+        call::{Async, Call, CallFuture},
+        response::RawResponse,
+    },
+    error::call::Error,
+    ledger::{Ledger, normalize},
+    model::Agent,
+    transport::base_url,
+};
+
+/// A create that is sent at most once for its idempotency key, however many calls and processes use the key; see
+/// [`Call::once`].
+///
+/// Dropping its future cancels it, as for any [`Call`]: if the request has been sent by then, the outcome of the key is unknown
+/// until you find out and [resolve](Ledger::resolve) it. Web frameworks drop a handler when its caller closes the connection, so
+/// [detach](CreateOnce::detached) a create there.
+#[must_use = "a call does nothing until it is awaited or sent"]
+pub struct CreateOnce<T = Agent, M = Async> {
+    call: Call<T, M>,
+    agent_id: fn(&T) -> Option<String>,
+    key: KeyInLedger,
+}
+
+struct KeyInLedger {
+    ledger: Ledger,
+    idempotency_key: String,
+    key_name: Option<String>,
+    options: LedgerOptions,
+}
+
+impl<M> Call<Agent, M> {
+    /// Creates the agent only if no agent was created with the same idempotency key: for web handlers and queue workers, which
+    /// may run twice, in several processes. `ledger` records the outcome of each key for all of these processes: a file for
+    /// processes on one machine, or a PostgreSQL database. The key is never sent to the service.
+    ///
+    /// | the ledger's record of the key | the result |
+    /// |---|---|
+    /// | none, or that there is no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
+    /// | created | [`Created::Already`], with the agent's identifier and the time at which it was sent |
+    /// | rejected | an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) and outcome `Rejected`, with the status; [resolve](Ledger::resolve) the key as having no agent, and send the corrected request with the same key |
+    /// | unknown | an error of kind `AlreadyAttempted` and outcome `Unknown`: find out whether the agent exists, and [resolve](Ledger::resolve) the key |
+    /// | another call or job is sending it now | the same error, which [is in flight](crate::Error::is_in_flight): try again a little later, or [wait](CreateOnce::wait_in_flight) |
+    ///
+    /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The
+    /// ledger records the key before the request is sent, and the outcome before you receive it, so a crash in between cannot
+    /// lead to a second agent. If this future is dropped, the outcome so far is recorded; to complete the call even if its
+    /// caller is dropped, [detach](CreateOnce::detached) it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// use dealkit::{Created, ledger::Ledger};
+    ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// match client.agents().create(request).once(&ledger, "crm-4711").await {
+    ///     Ok(Created::Now(agent)) => println!("created {}", agent.id),
+    ///     Ok(Created::Already { agent_id, .. }) => println!("was already created: {agent_id:?}"),
+    ///     Err(error) if error.is_in_flight() => println!("another call is creating it: try again"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # The ledger stays open
+    ///
+    /// The first such call opens the ledger, on a separate thread, and waits for that without blocking the runtime; concurrent
+    /// calls share transactions. The client and the clients that [share its
+    /// connections](crate::ClientBuilder::share_connections) keep the 16 latest ledgers open, until the last of these clients
+    /// is dropped. If the ledger cannot be used, nothing is sent; once that is fixed, calls continue. If a
+    /// ledger was moved or damaged, put it back and restart the program.
+    ///
+    /// If an outcome cannot be recorded, because the disk is full, for example, the result is still returned, and a warning is
+    /// logged. The outcome is recorded as soon as possible, and until then no call or job sends the row.
+    ///
+    /// # Errors
+    /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.
+    pub fn once(self, ledger: &Ledger, idempotency_key: impl Into<String>) -> CreateOnce<Agent, M> {
+        CreateOnce {
+            call: self,
+            agent_id: |agent| Some(agent.id.to_string()),
+            key: KeyInLedger {
+                ledger: ledger.clone(),
+                idempotency_key: idempotency_key.into(),
+                key_name: None,
+                options: LedgerOptions::default(),
+            },
+        }
+    }
+}
+
+impl<M> CreateOnce<Agent, M> {
+    /// Returns the raw response of an agent that this call creates, whose body you read yourself; see
+    /// [`Call::raw_response`].
+    pub fn raw_response(self) -> CreateOnce<RawResponse, M> {
+        CreateOnce {
+            call: self.call.raw_response(),
+            agent_id: |response| find_id(response.body()),
+            key: self.key,
+        }
+    }
+}
+
+impl<T, M> CreateOnce<T, M> {
+    /// Sets the name of the keys, such as `"email"`. A ledger whose keys have another name is rejected, because it contains
+    /// none of these keys. Without a name, names are not compared.
+    pub fn key_name(mut self, name: impl Into<String>) -> Self {
+        self.key.key_name = Some(name.into());
+        self
+    }
+
+    /// Sends the create even if the outcome of the key is unknown. If the agent was created, there are then two.
+    pub fn resend_unknown(mut self) -> Self {
+        self.key.options.resend_unknown = true;
+        self
+    }
+
+    /// Waits while another call or job is sending the create, for as long as this call may take, and then returns the outcome
+    /// that was recorded. Without this, the result is an error that [is in flight](Error::is_in_flight).
+    pub fn wait_in_flight(mut self) -> Self {
+        self.key.options.wait_in_flight = true;
+        self
+    }
+
+    /// Splits the call into the awaited call and its mode.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn into_async(self) -> (CreateOnce<T>, M) {
+        let (call, mode) = self.call.into_async();
+        let once = CreateOnce {
+            call,
+            agent_id: self.agent_id,
+            key: self.key,
+        };
+        (once, mode)
+    }
+}
+
+impl<T: Send + 'static> CreateOnce<T> {
+    /// Makes the call, unless the ledger has an outcome of the key; awaiting it does the same.
+    ///
+    /// # Errors
+    /// See [`Call::once`].
+    pub async fn send(self) -> Result<Created<T>, Error> {
+        let creation = self.send_with(|call| call.send()).await;
+        if let Some(error) = creation.ledger_error {
+            tracing::warn!(target: "dealkit", "the outcome of a create could not be recorded yet: {error}");
+        }
+        creation.result
+    }
+
+    /// Starts the call as a task of the current Tokio runtime, so that it completes even if its caller is dropped: dropping the
+    /// returned value cancels nothing. The call still ends at its [timeout](Call::timeout), and with the runtime.
+    ///
+    /// For web handlers, which are dropped when their caller closes the connection: cancelling a create whose request has
+    /// been sent makes the outcome of its key unknown. A detached create records its outcome, which the next call with the key
+    /// returns.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
+    /// let created = client.agents().create(request).once(&ledger, "crm-4711").detached().await?;
+    /// # let _ = created; Ok(()) }
+    /// ```
+    pub fn detached(self) -> Detached<T> {
+        let progress = self.call.progress();
+        let sent = self.send().in_current_span();
+        let Ok(runtime) = Handle::try_current() else {
+            let error = Error::config("a call must be detached on a Tokio runtime");
+            return Detached(ready(Err(error)).boxed());
+        };
+        let task = runtime.spawn(sent);
+        let result = async move {
+            match task.await {
+                Ok(result) => result,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    // The runtime is shutting down.
+                    Err(_) => Err(Error::cancelled(progress.outcome(), progress.attempts())),
+                },
+            }
+        };
+        Detached(result.boxed())
+    }
+
+    /// Makes the call with `send`, for bindings, which observe it.
+    #[doc(hidden)]
+    pub async fn send_with<F>(self, send: impl FnOnce(Call<T>) -> F + Send) -> Creation<T>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        // The ledger stays open until the outcome is recorded, even if the client is dropped meanwhile.
+        let service = Arc::clone(self.call.service());
+        let KeyInLedger {
+            ledger,
+            idempotency_key: key,
+            key_name,
+            options,
+        } = self.key;
+        let look_up = || {
+            if normalize(key_name.as_deref(), &key).is_empty() {
+                return Err(Error::config("not sent: the key is empty"));
+            }
+            let base_url = base_url::normalize(&service.base_url);
+            let handle = service.ledgers.handle(&ledger, base_url, key_name)?;
+            Ok(LookedUpKey::new(handle, &key, None))
+        };
+        let creation = match look_up() {
+            Ok(looked_up) => {
+                let create = CreateWithLedger {
+                    key: looked_up,
+                    options,
+                    index: 0,
+                    progress: Arc::new(RowProgress::new(self.call.progress())),
+                    call: Ok(self.call),
+                    agent_id: self.agent_id,
+                    job: JobState::new(NonZeroUsize::MIN),
+                };
+                create.run(send).await
+            }
+            Err(error) => Creation::not_sent(0, error),
+        };
+        Creation {
+            key: Some(key),
+            ..creation
+        }
+    }
+}
+
+impl<T: Send + 'static> IntoFuture for CreateOnce<T> {
+    type Output = Result<Created<T>, Error>;
+    type IntoFuture = CallFuture<Created<T>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+/// A create with an idempotency key that completes even if this value is dropped. Awaiting it returns the result. See
+/// [`CreateOnce::detached`].
+pub struct Detached<T = Agent>(BoxFuture<'static, Result<Created<T>, Error>>);
+
+impl<T> Future for Detached<T> {
+    type Output = Result<Created<T>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(context)
+    }
+}
+
+impl<T> fmt::Debug for Detached<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached").finish_non_exhaustive()
+    }
+}
+
+impl<T, M> fmt::Debug for CreateOnce<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CreateOnce")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,328 @@
+//! The creation of one agent with a ledger, as a state machine.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use crate::{
+    bulk::{
+        job_ledger::{LedgerOptions, LookedUpKey, Resolve},
+        many::JobState,
+        record,
+        row::{Creation, RowProgress},
+    },
+    calls::{call::Call, claim::Claim},
+    error::{call::Error, cause::Unanswered, kind::ErrorKind},
+    ledger::{LedgerError, LedgerErrorKind, LedgerRow, Resolution, WhenUnresolved},
+    transport::outcome::Outcome,
+    value::AgentId,
+};
+
+/// A row to create with a ledger.
+pub(crate) struct CreateWithLedger<T> {
+    pub(crate) key: LookedUpKey,
+    pub(crate) options: LedgerOptions,
+    /// The index of the row in the job.
+    pub(crate) index: usize,
+    /// The call, or the reason why it cannot be sent.
+    pub(crate) call: Result<Call<T>, Error>,
+    /// Returns the identifier of a created agent.
+    pub(crate) agent_id: fn(&T) -> Option<String>,
+    pub(crate) progress: Arc<RowProgress>,
+    pub(crate) job: JobState,
+}
+
+/// The states of a row with a ledger.
+///
+/// ```text
+///              another job was faster
+///           ┌─────────────────────────┐
+///           v                         │
+///      LookedUp ───────────────> Unresolved ─────┐
+///        │  │                         │          │
+///        │  └──────────> Ready <──────┘          │
+///        │                │   no agent           │
+///        │                v                      │ agent found, or
+///        │              Sent                     │ still unknown
+///        v                v                      v
+///        └────────────> Done <───────────────────┘
+/// ```
+enum State<T, S> {
+    /// The ledger has this record of the row, or none.
+    LookedUp(Option<LedgerRow>, Unsent<T, S>),
+    /// The outcome of an earlier request is unknown, and the program finds out whether the agent exists.
+    Unresolved(LedgerRow, Resolve, Unsent<T, S>),
+    /// The row may be sent.
+    Ready(Unsent<T, S>),
+    /// The call has ended, and its outcome is not recorded yet.
+    Sent(Result<T, Error>),
+    Done(Creation<T>),
+}
+
+/// A call that is not sent yet, and the function that sends it.
+struct Unsent<T, S> {
+    call: Result<Call<T>, Error>,
+    send: S,
+}
+
+impl<T> CreateWithLedger<T> {
+    /// Creates the agent if the ledger allows it, with `send`, and records the outcome before returning it. If this future is
+    /// dropped before it completes, the outcome so far is recorded.
+    pub(crate) async fn run<S, F>(self, send: S) -> Creation<T>
+    where
+        S: FnOnce(Call<T>) -> F + Send,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let found = match self.key.found.await {
+            Ok(found) => found,
+            Err(error) => return Creation::not_sent(self.index, error.into()),
+        };
+        let body = self.call.as_ref().ok().and_then(Call::body).cloned();
+        let awaited = self.call.as_ref().ok();
+        let awaited = awaited.filter(|_| self.options.wait_in_flight);
+        let resends = self.options.resend_unknown && self.options.resolve.is_none();
+        let claim = Claim {
+            handle: self.key.handle,
+            key: self.key.key,
+            hash: found.key,
+            request: record::describe_request(&found.salt, body.as_ref(), self.key.label),
+            when_sent: match resends {
+                true => WhenUnresolved::Resend,
+                false => WhenUnresolved::Report,
+            },
+            wait_until: awaited.and_then(|call| Instant::now().checked_add(call.time_limit())),
+            state: Default::default(),
+        };
+        let mut row = Row {
+            index: self.index,
+            body,
+            options: self.options,
+            agent_id: self.agent_id,
+            progress: self.progress,
+            job: self.job,
+            claim: Arc::new(claim),
+        };
+        let call = self.call;
+        let mut state = State::LookedUp(found.existing, Unsent { call, send });
+        loop {
+            state = match state {
+                State::LookedUp(recorded, unsent) => row.decide(recorded, unsent).await,
+                State::Unresolved(known, resolve, unsent) => {
+                    row.resolve(known, resolve, unsent).await
+                }
+                State::Ready(unsent) => row.send(unsent).await,
+                State::Sent(result) => row.record(result).await,
+                State::Done(creation) => return creation,
+            };
+        }
+    }
+}
+
+/// The context of the states, whose methods are the transitions.
+struct Row<T> {
+    index: usize,
+    body: Option<Bytes>,
+    options: LedgerOptions,
+    agent_id: fn(&T) -> Option<String>,
+    progress: Arc<RowProgress>,
+    job: JobState,
+    claim: Arc<Claim>,
+}
+
+impl<T> Row<T> {
+    /// Decides from the record of the row whether to report, resolve or send it.
+    async fn decide<S>(
+        &mut self,
+        recorded: Option<LedgerRow>,
+        unsent: Unsent<T, S>,
+    ) -> State<T, S> {
+        self.progress.set_may_exist(recorded.is_some());
+        let known = match self.claim.wait_for_other_job(recorded).await {
+            Ok(Some(known)) => known,
+            Ok(None) => return self.ready(false, unsent),
+            Err(error) => return self.not_sent(error.into()),
+        };
+        match &self.options.resolve {
+            _ if !known.is_unresolved() => self.report(known),
+            None if self.options.resend_unknown => self.ready(true, unsent),
+            Some(resolve) if unsent.call.is_ok() => {
+                State::Unresolved(known, Arc::clone(resolve), unsent)
+            }
+            _ => self.report(known),
+        }
+    }
+
+    /// Calls the program's `resolve`, while no other job resolves or sends the row.
+    async fn resolve<S>(
+        &mut self,
+        known: LedgerRow,
+        resolve: Resolve,
+        unsent: Unsent<T, S>,
+    ) -> State<T, S> {
+        let job = self.job.clone();
+        let _permit = job.acquire_permit().await;
+        if self.progress.is_cancelled() {
+            return self.report(known);
+        }
+        self.progress.set_has_effects(true);
+        let next = match self.claim.acquire(WhenUnresolved::Ask).await {
+            Ok(None) => self.call_resolve(known, resolve, unsent).await,
+            Ok(faster) => State::LookedUp(faster, unsent),
+            Err(error) => self.not_resolved(error),
+        };
+        self.progress.set_has_effects(false);
+        next
+    }
+
+    async fn call_resolve<S>(
+        &mut self,
+        known: LedgerRow,
+        resolve: Resolve,
+        unsent: Unsent<T, S>,
+    ) -> State<T, S> {
+        let request = unsent.call.as_ref().ok().and_then(Call::json_body);
+        let resolution = resolve(self.claim.unresolved_row(&known, request));
+        let resolution = AssertUnwindSafe(resolution).catch_unwind().await;
+        match resolution.unwrap_or_else(|_| Err("it has panicked".into())) {
+            Ok(Resolution::Agent(id)) => self.record_agent(known, id).await,
+            Ok(Resolution::NoAgent) => self.record_no_agent(known, unsent).await,
+            Ok(Resolution::Unknown) => self.leave_unknown(known, None).await,
+            Err(error) => self.leave_unknown(known, Some(error)).await,
+        }
+    }
+
+    /// Records the agent that was found, and reports it.
+    async fn record_agent<S>(&mut self, known: LedgerRow, id: AgentId) -> State<T, S> {
+        let recorded = self.claim.record_agent(self.index, Some(id.clone())).await;
+        let ledger_error = match recorded {
+            Err(error) if error.kind() == LedgerErrorKind::Rejected => {
+                return self.leave_unknown(known, Some(error.into())).await;
+            }
+            Err(error) => Some(error),
+            Ok(()) => {
+                self.claim.close();
+                None
+            }
+        };
+        let created = LedgerRow {
+            outcome: Outcome::Succeeded,
+            agent_id: Some(id),
+            ..known
+        };
+        State::Done(Creation {
+            ledger_error,
+            ..Creation::of_record(self.index, created)
+        })
+    }
+
+    /// Records that no agent exists: the row may be sent.
+    async fn record_no_agent<S>(&mut self, known: LedgerRow, unsent: Unsent<T, S>) -> State<T, S> {
+        match self.claim.record_agent(self.index, None).await {
+            Ok(()) => {
+                self.claim.close();
+                self.ready(false, unsent)
+            }
+            Err(error) if error.kind() == LedgerErrorKind::Rejected => {
+                self.leave_unknown(known, Some(error.into())).await
+            }
+            Err(error) => self.not_resolved(error),
+        }
+    }
+
+    /// Reports that the outcome is still unknown, with the error of `resolve`, if there is one.
+    async fn leave_unknown<S>(&mut self, known: LedgerRow, why: Option<Unanswered>) -> State<T, S> {
+        self.claim.close();
+        // If this cannot be recorded, the outcome is unknown too.
+        let _ = self.claim.record(None).await;
+        self.not_sent(Error::recorded(&known, why))
+    }
+
+    /// Sends the call.
+    async fn send<S, F>(&mut self, unsent: Unsent<T, S>) -> State<T, S>
+    where
+        S: FnOnce(Call<T>) -> F + Send,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        // Released before the outcome is recorded, so that another row is sent meanwhile.
+        let job = self.job.clone();
+        let _permit = job.acquire_permit().await;
+        let call = match self.check_unsent(unsent.call) {
+            Ok(call) => call,
+            Err(error) => {
+                return self
+                    .not_sent(error.with_earlier_unknown_outcome(self.progress.may_exist()));
+            }
+        };
+        self.progress.set_has_effects(true);
+        let result = (unsent.send)(call.with_claim(Arc::clone(&self.claim))).await;
+        match self.claim.taken_by_other() {
+            Some(recorded) => self.report(recorded),
+            None => State::Sent(result),
+        }
+    }
+
+    /// Returns the error with which the row is not sent, if there is one. The row's own error takes precedence.
+    fn check_unsent(&self, call: Result<Call<T>, Error>) -> Result<Call<T>, Error> {
+        let call = call?;
+        match self.job.stop_if_rejected() {
+            Some(error) => Err(error),
+            None if self.progress.is_cancelled() => Err(Error::cancelled(Outcome::NotSent, 0)),
+            None => Ok(call),
+        }
+    }
+
+    /// Records the outcome of the call, and waits until that is durable.
+    async fn record<S>(&mut self, result: Result<T, Error>) -> State<T, S> {
+        let mut ledger_error = None;
+        // If the ledger has failed, it is unknown whether the row was claimed: the claim stays open until the row is dropped.
+        let has_failed = |error: &Error| error.kind() == ErrorKind::Ledger;
+        if !result.as_ref().is_err_and(has_failed) && self.claim.close() {
+            self.progress.set_has_effects(false);
+            let (request, body) = (&self.claim.request, self.body.as_ref());
+            let record = record::from_result(&result, self.agent_id, request, body);
+            let recorded = self.claim.record(record);
+            ledger_error = recorded.await.err();
+        }
+        let may_exist = self.progress.may_exist();
+        State::Done(Creation {
+            ledger_error,
+            ..Creation::of(
+                self.index,
+                result.map_err(|error| error.with_earlier_unknown_outcome(may_exist)),
+            )
+        })
+    }
+
+    fn ready<S>(&self, may_exist: bool, unsent: Unsent<T, S>) -> State<T, S> {
+        self.progress.set_may_exist(may_exist);
+        State::Ready(unsent)
+    }
+
+    fn report<S>(&self, recorded: LedgerRow) -> State<T, S> {
+        let recorded = recorded.compared_with(&self.claim.request);
+        State::Done(Creation::of_record(self.index, recorded))
+    }
+
+    fn not_sent<S>(&self, error: Error) -> State<T, S> {
+        State::Done(Creation::not_sent(self.index, error))
+    }
+
+    fn not_resolved<S>(&self, error: LedgerError) -> State<T, S> {
+        self.not_sent(Error::from(error).with_earlier_unknown_outcome(true))
+    }
+}
+
+impl<T> Drop for Row<T> {
+    /// Records the outcome so far of a row that was cancelled: its claim is still open.
+    fn drop(&mut self) {
+        if self.claim.close() {
+            let outcome = self.progress.call.outcome();
+            let record = record::from_cancelled(outcome, &self.claim.request);
+            // If this cannot be recorded, the claim remains, and the outcome of the row is unknown.
+            self.progress
+                .set_last_record(self.claim.record(record).boxed());
+        }
+    }
+}

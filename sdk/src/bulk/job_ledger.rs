@@ -1,0 +1,137 @@
+//! The ledger of a job, and the options for rows that the ledger already contains.
+
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
+
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, ready},
+};
+
+use crate::{
+    bulk::row::CreateRow,
+    error::{call::Error, cause::Unanswered},
+    ledger::{
+        Ledger, LedgerError, LedgerHandle, LookUpResult, OpenLedger, Resolution, UnresolvedRow,
+        normalize,
+    },
+};
+
+/// The program's function that finds out whether the agent of an unresolved row exists.
+pub(crate) type Resolve =
+    Arc<dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
+
+/// The handling of rows that the ledger already contains. By default, the ledger's record of the row is reported.
+#[derive(Clone, Default)]
+pub(crate) struct LedgerOptions {
+    /// Sends unresolved rows again.
+    pub(crate) resend_unknown: bool,
+    /// Resolves unresolved rows.
+    pub(crate) resolve: Option<Resolve>,
+    /// Waits for rows that another job is sending.
+    pub(crate) wait_in_flight: bool,
+}
+
+impl LedgerOptions {
+    /// Returns whether any option is set, all of which need a ledger.
+    pub(crate) fn any(&self) -> bool {
+        self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
+    }
+}
+
+/// A key, and the look-up of its record in the ledger.
+pub(crate) struct LookedUpKey {
+    pub(crate) handle: LedgerHandle,
+    pub(crate) key: String,
+    pub(crate) label: Option<String>,
+    pub(crate) found: BoxFuture<'static, Result<LookUpResult, LedgerError>>,
+}
+
+impl LookedUpKey {
+    /// Starts the look-up.
+    pub(crate) fn new(handle: LedgerHandle, key: &str, label: Option<String>) -> Self {
+        Self {
+            found: handle.look_up(key.to_owned()).boxed(),
+            handle,
+            key: key.to_owned(),
+            label,
+        }
+    }
+}
+
+/// The ledger of a job, which also rejects duplicate keys within the job.
+pub(crate) struct JobLedger {
+    /// The error, if the ledger's thread could not be started.
+    writer: Result<OpenLedger, LedgerError>,
+    key_name: Option<String>,
+    /// The index of the first row with each key, by a 64-bit hash of the key. Two keys with the same hash, which happen in one of
+    /// forty million jobs of a million rows, are an error for the second row. A B-tree needs 30 bytes a row; a hash table would
+    /// need twice its size while it grows.
+    first_rows: BTreeMap<u64, usize>,
+    hashes: RandomState,
+}
+
+impl JobLedger {
+    pub(crate) fn new(ledger: &Ledger, base_url: String, key_name: Option<&str>) -> Self {
+        let key_name = key_name.map(str::to_owned);
+        Self {
+            writer: ledger.start_worker(true, base_url, key_name.clone()),
+            key_name,
+            first_rows: BTreeMap::new(),
+            hashes: RandomState::new(),
+        }
+    }
+
+    /// Starts to look up the key of the row with this index.
+    ///
+    /// # Errors
+    /// If the key or the label is invalid, an earlier row has the same key, or there is no ledger.
+    pub(crate) fn look_up(
+        &mut self,
+        key: Option<&str>,
+        label: Option<String>,
+        index: usize,
+    ) -> Result<LookedUpKey, Error> {
+        let compared = key.map(|key| normalize(self.key_name.as_deref(), key));
+        let Some(compared) = compared.filter(|key| !key.is_empty()) else {
+            return Err(Error::config(
+                "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
+            ));
+        };
+        let is_valid =
+            |label: &String| label.len() <= CreateRow::MAX_LABEL && !label.contains('\0');
+        if label.as_ref().is_some_and(|label| !is_valid(label)) {
+            return Err(Error::config(format!(
+                "not sent: the row's label is longer than {} bytes, or contains the character U+0000",
+                CreateRow::MAX_LABEL
+            )));
+        }
+        let hash = self.hashes.hash_one(&compared);
+        let first = *self.first_rows.entry(hash).or_insert(index);
+        if first != index {
+            return Err(Error::duplicate_key(first));
+        }
+        let writer = self.writer.as_ref().map_err(LedgerError::clone)?;
+        let key = key.unwrap_or_default();
+        Ok(LookedUpKey::new(writer.handle().clone(), key, label))
+    }
+
+    /// Waits until all outcomes recorded so far are durable.
+    pub(crate) async fn finish(&self) {
+        if let Ok(writer) = &self.writer {
+            // The rows report the outcomes that could not be recorded.
+            writer.flush().await;
+        }
+    }
+
+    /// Closes the ledger. The future completes once it is closed. No further row can be looked up.
+    pub(crate) fn close(&mut self) -> BoxFuture<'static, ()> {
+        match &mut self.writer {
+            Ok(writer) => writer.close().boxed(),
+            Err(_) => ready(()).boxed(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Queue of the calls that wait to be sent: their order, and the earliest time for each.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::transport::rate::rate_limiter::RateLimiter;
+
+/// A call that is sent late by no more than this does not delay the next: the runtime's timer has a resolution of a millisecond.
+const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
+
+/// The time after which a call may overtake the call ahead of it, if the rate allows that call but it is not polled. A call is a
+/// future, and its program may do something else, or even await a call further back in the queue.
+const UNPOLLED_WAIT_LIMIT: Duration = Duration::from_millis(20);
+
+/// The time between the beginning of a call's preparation and its expected admission, so that the call is usually ready in time.
+const PREPARATION_TIME: Duration = Duration::from_millis(20);
+
+/// The calls of a client that wait to be sent, in order of arrival, and the interval between two calls.
+///
+/// No call gets a time slot in advance: a call admits itself when it is polled after its time has come. So late polls never
+/// send more calls than allowed, and a cancelled call leaves no gap.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Ticket>,
+    /// The numbers of the calls that are being prepared. The calls behind them may be sent meanwhile.
+    preparing: BTreeSet<u64>,
+    next_number: u64,
+    /// When the first of the waiting calls became the first.
+    first_since: Duration,
+    /// When the interval after the last call ends.
+    interval_end: Duration,
+    /// The interval between two calls that the client's rate limit requires.
+    pub(crate) min_interval: Duration,
+    pub(crate) limiter: RateLimiter,
+}
+
+/// The position of a call in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticket {
+    number: u64,
+    /// Notified when the time at which this call may be sent has changed.
+    pub(crate) changed: Arc<Notify>,
+}
+
+/// The queue's decision about a call.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// The call may be [sent](Queue::record_departure).
+    Now,
+    /// The call should ask again at this time, or when its ticket is notified.
+    At(Duration),
+    TooLate(LateAdmission),
+    /// The call's timeout has passed, although the rate would have allowed the call.
+    TimedOut,
+}
+
+/// An admission that would come after the call's timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LateAdmission {
+    /// The time until the admission.
+    pub(crate) wait: Duration,
+    /// True if the service has asked for the wait, false if the client's own rate limit causes it.
+    pub(crate) is_due_to_service: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(min_interval: Duration) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            preparing: BTreeSet::new(),
+            next_number: 0,
+            first_since: Duration::ZERO,
+            interval_end: Duration::ZERO,
+            min_interval,
+            limiter: RateLimiter::default(),
+        }
+    }
+
+    /// Adds a call at the end.
+    pub(crate) fn push(&mut self, now: Duration) -> Ticket {
+        if self.waiting.is_empty() {
+            self.first_since = now;
+        }
+        let ticket = Ticket {
+            number: self.next_number,
+            changed: Arc::default(),
+        };
+        self.next_number += 1;
+        self.waiting.push_back(ticket.clone());
+        ticket
+    }
+
+    /// Decides whether a call may be sent, whose timeout ends at `latest`.
+    pub(crate) fn check_admission(
+        &self,
+        ticket: &Ticket,
+        now: Duration,
+        latest: Duration,
+    ) -> Admission {
+        // The ticket is in the queue until its call is sent.
+        let ahead = self.position(ticket).unwrap_or(0);
+        // The limiter's rate may grow while the call waits, but the client's own rate limit does not.
+        let own_wait = self.min_interval.saturating_mul(count(ahead));
+        let earliest = self.next_admission().saturating_add(own_wait);
+        if earliest.max(now) >= latest {
+            let wait = self.expected_admission(ahead, now).saturating_sub(now);
+            return if wait.is_zero() {
+                Admission::TimedOut
+            } else {
+                Admission::TooLate(LateAdmission {
+                    wait,
+                    is_due_to_service: self.interval(now) > self.min_interval
+                        || self.limiter.pause_end() > now,
+                })
+            };
+        }
+        let due = if ahead == 0 {
+            self.next_admission()
+        } else {
+            // The first call may have been waiting for a permit since its time came.
+            let first_due = self.next_admission().max(self.first_since);
+            first_due.saturating_add(UNPOLLED_WAIT_LIMIT.saturating_mul(count(ahead)))
+        };
+        if due > now {
+            return Admission::At(due.min(latest));
+        }
+        Admission::Now
+    }
+
+    /// Decides whether a call begins its preparation, whose timeout ends at `latest`. One call does so shortly before each
+    /// expected admission, even if the calls ahead are not ready.
+    pub(crate) fn check_preparation(
+        &self,
+        ticket: &Ticket,
+        now: Duration,
+        latest: Duration,
+    ) -> Admission {
+        let admission = self.check_admission(ticket, now, latest);
+        if matches!(admission, Admission::TooLate(_) | Admission::TimedOut) {
+            return admission;
+        }
+        let ahead = self.position(ticket).unwrap_or(0);
+        let ahead = ahead + self.preparing.range(..ticket.number).count();
+        let expected = self.expected_admission(ahead, now);
+        match expected.saturating_sub(PREPARATION_TIME) {
+            begin if begin <= now => Admission::Now,
+            begin => Admission::At(begin.min(latest)),
+        }
+    }
+
+    /// Takes a call out of the queue while it is being prepared.
+    pub(crate) fn begin_preparation(&mut self, ticket: &Ticket, now: Duration) {
+        self.remove(ticket, now);
+        self.preparing.insert(ticket.number);
+    }
+
+    /// Returns a prepared call to its position.
+    pub(crate) fn end_preparation(&mut self, ticket: &Ticket, now: Duration) {
+        self.preparing.remove(&ticket.number);
+        let position = self
+            .waiting
+            .partition_point(|other| other.number < ticket.number);
+        if position == 0 {
+            self.first_since = now;
+        }
+        self.waiting.insert(position, ticket.clone());
+    }
+
+    /// Records that an admitted call is sent. The next call may follow after the interval.
+    pub(crate) fn record_departure(&mut self, ticket: &Ticket, now: Duration) {
+        let departed = self
+            .next_admission()
+            .max(now.saturating_sub(TIMER_TOLERANCE));
+        self.interval_end = departed.saturating_add(self.interval(now));
+        self.remove(ticket, now);
+    }
+
+    /// Removes a call, unless it has already been sent.
+    pub(crate) fn remove(&mut self, ticket: &Ticket, now: Duration) {
+        self.preparing.remove(&ticket.number);
+        if let Some(position) = self.position(ticket) {
+            self.waiting.remove(position);
+            if let Some(first) = self.waiting.front().filter(|_| position == 0) {
+                self.first_since = now;
+                first.changed.notify_one();
+            }
+        }
+    }
+
+    /// Records a rejection as in [`RateLimiter::record_rejected`].
+    pub(crate) fn record_rejected(
+        &mut self,
+        now: Duration,
+        departed: Duration,
+        retry_after: Duration,
+    ) -> Option<Duration> {
+        let begun = self.limiter.record_rejected(now, departed, retry_after);
+        // For some calls it may now be too late.
+        for ticket in &self.waiting {
+            ticket.changed.notify_one();
+        }
+        begun
+    }
+
+    fn position(&self, ticket: &Ticket) -> Option<usize> {
+        let by_number = |other: &Ticket| other.number;
+        self.waiting
+            .binary_search_by_key(&ticket.number, by_number)
+            .ok()
+    }
+
+    /// Returns the expected admission of a call with this many calls ahead of it.
+    fn expected_admission(&self, ahead: usize, now: Duration) -> Duration {
+        let wait = self.interval(now).saturating_mul(count(ahead));
+        self.next_admission().saturating_add(wait)
+    }
+
+    /// Returns the earliest time at which the rate allows a call.
+    fn next_admission(&self) -> Duration {
+        self.interval_end.max(self.limiter.pause_end())
+    }
+
+    /// Returns the interval between a call that is sent now and the next.
+    fn interval(&self, now: Duration) -> Duration {
+        self.min_interval.max(self.limiter.interval(now))
+    }
+}
+
+fn count(calls: usize) -> u32 {
+    u32::try_from(calls).unwrap_or(u32::MAX)
+}
