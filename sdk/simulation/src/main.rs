@@ -2,9 +2,8 @@
 //!
 //! * `dealkit-simulation SEED` prints the history of the schedule of a seed.
 //! * `dealkit-simulation FILE.tape` prints the history of the schedule of a tape.
-//! * `dealkit-simulation FIRST COUNT` runs the schedules of many seeds on all processors. If one has a violation, it simplifies
-//! the
-//!   schedule, saves its tape and prints its history. With `--find`, it only prints the seed.
+//! * `dealkit-simulation FIRST COUNT` runs the schedules of many seeds on all processors. If one has a violation, the schedule is
+//!   simplified, its tape is saved, and its history is printed. With `--find`, only the seed is printed.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
