@@ -239,7 +239,7 @@ FIRST ?= $(shell $(PYTHON) -c "import random; print(random.randrange(10**9) * 10
 COUNT ?= 100000
 SIMULATION := cargo run --quiet --profile source --package dealkit-simulation --
 
-## Prints the events of the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/late-note.tape`.
+## Prints what happens in the simulated schedule of SEED, or of a tape: `SEED=sdk/simulation/tapes/earlier-claims.tape`.
 simulate: needs-build
 	@$(if $(SEED),,echo "make: simulate needs the seed of a schedule: make simulate SEED=7" >&2; exit 2;) $(SIMULATION) $(SEED)
 

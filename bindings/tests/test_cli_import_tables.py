@@ -342,7 +342,7 @@ def test_a_ledger_rejects_another_key_column(imports: TableImport) -> None:
         completed = imports("--key", "Number", "--ledger", "l.ledger", *dry)
         assert (
             completed.code == 2
-            and 'its keys are called "email", but those used here are called "Number"' in completed.stderr
+            and 'its keys are called "email", but the keys in use are called "Number"' in completed.stderr
         )
         assert "\n--key selects the column with the keys." in completed.stderr
     assert not imports.sandbox.requests

@@ -45,7 +45,7 @@ def test_look_up_rejects_invalid_arguments(tmp_path: Path, dealkit_sandbox: Sand
     ledger = tmp_path / "agents.ledger"
     create(dealkit_sandbox, ledger, CANARY)
     with pytest.raises(
-        LedgerError, match='its keys are called "email", but those used here are called "phone"'
+        LedgerError, match='its keys are called "email", but the keys in use are called "phone"'
     ) as raised:
         look_up(ledger, [CANARY], key_name="phone")
     assert raised.value.reason == "other_keys" and CANARY not in str(raised.value)

@@ -43,7 +43,7 @@ def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sand
         with pytest.raises(of_class, match=text) as raised:
             resolve(ledger, {"row0@example.com": None, **entry})
         if isinstance(raised.value, LedgerError):
-            assert (raised.value.reason, raised.value.index) == ("refused", 1)
+            assert (raised.value.reason, raised.value.index) == ("rejected", 1)
             assert str(raised.value).startswith(f"ledger {ledger}: the entry at index 1 is rejected: ")
             assert pickle.loads(pickle.dumps(raised.value)).index == 1
         frame = raised.value.__traceback__

@@ -165,7 +165,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         with pytest.raises(raised, match=text):
             create_once(**{"idempotency_key": "one", "ledger": path, **ADA, **given})
     create_once(idempotency_key="ada@example.com", ledger=path, key_name="email", **ADA)
-    with pytest.raises(LedgerError, match='its keys are called "email", but those used here are called "crm"'):
+    with pytest.raises(LedgerError, match='its keys are called "email", but the keys in use are called "crm"'):
         create_once(idempotency_key="4711", ledger=path, key_name="crm", **ADA)
     assert [*dealkit_client.agents.create_many([ADA], ledger=path, key="email")][0].from_ledger
     assert len(dealkit_sandbox.requests) == 1

@@ -20,7 +20,7 @@ LIMIT = 10
 
 
 def copy_sources() -> None:
-    """Copies the tracked files. Unchanged files keep their modification times, so that cargo does not compile them again."""
+    """Copies the files that git tracks. Unchanged files keep their times, so that cargo does not build them again."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         source, target = ROOT / name, COPY / name
@@ -30,7 +30,7 @@ def copy_sources() -> None:
 
 
 def find_violation(name: str) -> bool:
-    """Builds and runs the simulator, and prints the violation that it finds within the time limit, if any."""
+    """Builds the simulator, runs it until it finds a violation or the time limit, and prints the result."""
     env = {
         **os.environ,
         "CARGO_TARGET_DIR": str(ROOT / "target" / "mutants-target"),
@@ -63,7 +63,7 @@ def main() -> int:
         file = COPY / mutant["file"]
         original = file.read_text("utf-8")
         if original.count(mutant["find"]) != 1:
-            sys.exit(f"{mutant['file']} does not have this once: {mutant['find']}")
+            sys.exit(f"{mutant['file']} must contain this text exactly once: {mutant['find']}")
         try:
             file.write_text(original.replace(mutant["find"], mutant["replace"]), "utf-8")
             missed += not find_violation(mutant["name"])

@@ -324,7 +324,7 @@ impl LedgerRow {
             title: None,
             code: None,
             label: None,
-            request: None,
+            request_hash: None,
             request_differs: false,
             sent_at: None,
             in_flight: false,

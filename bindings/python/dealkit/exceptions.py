@@ -248,7 +248,7 @@ class LedgerError(DealkitError, kind="ledger"):
     reason: str = "io"
     """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
     ``other_keys``, ``not_a_ledger``, ``newer_format``, ``broken`` (changed by something else, or by the disk), ``moved``
-    (or deleted, or replaced), ``refused`` (an entry is invalid; ``index`` is its position), ``io`` (the system or the
+    (or deleted, or replaced), ``rejected`` (an entry is invalid; ``index`` is its position), ``io`` (the system or the
     database denied access) or ``unreachable``."""
 
 

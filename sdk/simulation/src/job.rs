@@ -1,4 +1,5 @@
-//! The life of a process: it runs a job over all rows, or makes single creates, until it has all results, or something ends it.
+//! Program of a simulated process: it runs a job over all rows, or makes single creates, until it has all results or is
+//! interrupted.
 
 use std::{
     future::pending,
@@ -24,13 +25,13 @@ use crate::{
     network::{Network, current_key},
     operators,
     process::Process,
-    simulation::{Simulation, UNRECORDED},
+    simulation::{NO_LEDGER_PREFIX, Simulation},
 };
 
-/// A run over all rows, and its settings.
+/// The settings of a run over all rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    way: Way,
+    style: CallStyle,
     is_ordered: bool,
     concurrency: usize,
     unresolved: WhenUnresolved,
@@ -42,20 +43,20 @@ pub(crate) struct Run {
     after: Duration,
 }
 
-/// The way in which a run creates agents.
+/// The calls with which a run creates agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CallStyle {
     /// In a job with a ledger.
     Job,
-    /// One by one, each at most once for its key.
+    /// Single creates, one for each key.
     Single,
-    /// One by one, with two concurrent calls for each key.
+    /// Single creates, with two concurrent calls for each key.
     Twice,
     /// In a job without a ledger, for rows that no other process has.
-    Unrecorded,
+    WithoutLedger,
 }
 
-/// The treatment of unresolved rows.
+/// The treatment of unresolved rows by a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenUnresolved {
     Report,
@@ -63,7 +64,7 @@ enum WhenUnresolved {
     Resend,
 }
 
-/// An interruption by the program, before it has all results.
+/// An interruption of a run before it has all results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interruption {
     None,
@@ -75,36 +76,36 @@ enum Interruption {
 }
 
 impl Run {
-    pub(crate) fn read(simulation: &Simulation) -> Self {
+    pub(crate) fn from_tape(simulation: &Simulation) -> Self {
         Self {
-            way: match simulation.below(16) {
-                1..4 => Way::Single,
-                4..6 => Way::Twice,
-                6..8 => Way::Unrecorded,
-                _ => Way::Job,
+            style: match simulation.read_below(16) {
+                1..4 => CallStyle::Single,
+                4..6 => CallStyle::Twice,
+                6..8 => CallStyle::WithoutLedger,
+                _ => CallStyle::Job,
             },
-            is_ordered: simulation.below(3) == 1,
-            concurrency: usize::from(simulation.below(4)) + 1,
-            unresolved: match simulation.below(16) {
+            is_ordered: simulation.read_below(3) == 1,
+            concurrency: usize::from(simulation.read_below(4)) + 1,
+            unresolved: match simulation.read_below(16) {
                 0..4 => WhenUnresolved::Report,
                 4..7 => WhenUnresolved::Resend,
                 _ => WhenUnresolved::Resolve,
             },
-            waits_in_flight: simulation.below(3) == 1,
-            timeout: match simulation.below(4) {
+            waits_in_flight: simulation.read_below(3) == 1,
+            timeout: match simulation.read_below(4) {
                 0 => Duration::from_secs(30),
                 1 => Duration::from_secs(5),
                 _ => Duration::from_secs(150),
             },
-            retries: match simulation.below(4) {
+            retries: match simulation.read_below(4) {
                 0 => 2,
                 retries => u32::from(retries) * 2,
             },
-            rate: match simulation.below(3) {
-                1 => Some(u32::from(simulation.below(20)) + 1),
+            rate: match simulation.read_below(3) {
+                1 => Some(u32::from(simulation.read_below(20)) + 1),
                 _ => None,
             },
-            interruption: match simulation.below(12) {
+            interruption: match simulation.read_below(12) {
                 1 | 2 => Interruption::Cancel,
                 3 => Interruption::Stop,
                 4 => Interruption::Drop,
@@ -112,14 +113,14 @@ impl Run {
                 7 | 8 => Interruption::Pause,
                 _ => Interruption::None,
             },
-            after: simulation.time(),
+            after: simulation.read_time(),
         }
     }
 
-    /// The last run, without faults: it completes everything.
-    pub(crate) fn last() -> Self {
+    /// Returns the settings of the last run, which completes all rows.
+    pub(crate) fn final_run() -> Self {
         Self {
-            way: Way::Job,
+            style: CallStyle::Job,
             is_ordered: false,
             concurrency: 3,
             unresolved: WhenUnresolved::Resolve,
@@ -133,49 +134,54 @@ impl Run {
     }
 }
 
-/// Runs over all rows. Each result is checked when it is handed over.
+/// Runs the program of a process. Each result is checked when it is handed over.
 pub(crate) async fn run_process(process: Arc<Process>, run: Run, keys: Arc<[String]>) {
     let simulation = Arc::clone(&process.simulation);
     simulation.log(&process, || format!("begins: {run:?}"));
-    let earlier = simulation.requests();
+    let earlier = simulation.request_count();
     if run.unresolved == WhenUnresolved::Resend {
         for key in &*keys {
-            simulation.allow_again(key);
+            simulation.allow_resend(key);
         }
     }
-    let Some(client) = client(&process, run) else {
-        return simulation.report_violation("there is no client".to_owned());
+    let Some(client) = build_client(&process, run) else {
+        return simulation.report_violation("the client cannot be built".to_owned());
     };
     let began = Instant::now();
     let check = |creation: &Creation| {
-        simulation.check(&process, run.way == Way::Twice, earlier, creation);
+        simulation.check(&process, run.style == CallStyle::Twice, earlier, creation);
         let is_in_flight = |error: &Error| error.is_in_flight();
         if run.waits_in_flight
             && began.elapsed() < run.timeout
             && creation.result.as_ref().is_err_and(is_in_flight)
         {
-            simulation.report_violation(format!("{:?} was not waited for", creation.key));
+            simulation.report_violation(format!(
+                "the job did not wait for {:?}, which is in flight",
+                creation.key
+            ));
         }
     };
-    match run.way {
-        Way::Single => single(&process, &client, run, &keys, check).await,
-        Way::Twice => single(&process, &client, run, &twice(&keys), check).await,
-        Way::Job => job(&process, &client, run, &keys, check).await,
-        Way::Unrecorded => {
-            let own = |key: &String| format!("{UNRECORDED}{}-{key}", process.number);
+    match run.style {
+        CallStyle::Single => run_single_creates(&process, &client, run, &keys, check).await,
+        CallStyle::Twice => {
+            run_single_creates(&process, &client, run, &repeat_keys(&keys), check).await
+        }
+        CallStyle::Job => run_job(&process, &client, run, &keys, check).await,
+        CallStyle::WithoutLedger => {
+            let own = |key: &String| format!("{NO_LEDGER_PREFIX}{}-{key}", process.number);
             let keys: Arc<[String]> = keys.iter().map(own).collect();
-            job(&process, &client, run, &keys, check).await;
+            run_job(&process, &client, run, &keys, check).await;
         }
     }
     simulation.log(&process, || "ends".to_owned());
     process.end();
 }
 
-fn twice(keys: &[String]) -> Vec<String> {
+fn repeat_keys(keys: &[String]) -> Vec<String> {
     [keys, keys].concat()
 }
 
-fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
+fn build_client(process: &Arc<Process>, run: Run) -> Option<Client> {
     let simulation = Arc::clone(&process.simulation);
     let network = Network::new(Arc::clone(process), run.rate);
     let mut builder = Client::builder()
@@ -190,18 +196,18 @@ fn client(process: &Arc<Process>, run: Run) -> Option<Client> {
     builder.build().ok()
 }
 
-fn request(key: &str) -> Result<CreateAgent, ValidationError> {
+fn build_request(key: &str) -> Result<CreateAgent, ValidationError> {
     let agent = CreateAgent::builder().email(key).first_name("Ada");
     let agent = agent.last_name("Lovelace").profile(AgentProfile::new());
     agent.build()
 }
 
-fn row(key: &str) -> KeyedRow {
-    (key.to_owned(), request(key)).into()
+fn build_row(key: &str) -> KeyedRow {
+    (key.to_owned(), build_request(key)).into()
 }
 
-/// Runs a job, and checks that every row that it has taken comes back once.
-async fn job(
+/// Runs a job, and checks that every row that it has taken is handed over once.
+async fn run_job(
     process: &Arc<Process>,
     client: &Client,
     run: Run,
@@ -211,11 +217,11 @@ async fn job(
     let simulation = &process.simulation;
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&taken);
-    let rows: Vec<_> = keys.iter().map(|key| row(key)).collect();
+    let rows: Vec<_> = keys.iter().map(|key| build_row(key)).collect();
     let rows = rows.into_iter().inspect(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    let has_ledger = run.way != Way::Unrecorded;
+    let has_ledger = run.style != CallStyle::WithoutLedger;
     let mut job = client.agents().create_many(rows);
     job = job.concurrency(run.concurrency);
     if has_ledger {
@@ -239,31 +245,31 @@ async fn job(
         }
     }
     let mut stream = job.stream();
-    let mut completed = Vec::new();
-    let held = run.concurrency * if has_ledger { 2 } else { 1 };
-    let mut take = |creation: &Creation| {
+    let mut reported = Vec::new();
+    let max_unreported = run.concurrency * if has_ledger { 2 } else { 1 };
+    let mut handle = |creation: &Creation| {
         check(creation);
-        completed.push(creation.index);
-        let is_early = run.is_ordered && !completed.is_sorted();
+        reported.push(creation.index);
+        let is_early = run.is_ordered && !reported.is_sorted();
         let taken = taken.load(Ordering::Relaxed);
-        if is_early || taken > completed.len() - 1 + held {
+        if is_early || taken > reported.len() - 1 + max_unreported {
             simulation.report_violation(format!(
-                "of {taken} rows that were taken, {completed:?} completed"
+                "{taken} rows were taken, and only {reported:?} were handed over"
             ));
         }
     };
-    let mut interruption = pin!(interrupt(process, run).fuse());
+    let mut interruption = pin!(wait_for_interruption(process, run).fuse());
     loop {
         let event = match select(pin!(stream.next()), &mut interruption).await {
             Either::Left((creation, _)) => Ok(creation),
             Either::Right((interruption, _)) => Err(interruption),
         };
         match event {
-            Ok(Some(creation)) => take(&creation),
+            Ok(Some(creation)) => handle(&creation),
             Ok(None) => break,
             Err(Interruption::Cancel) => {
                 simulation.log(process, || "cancels".to_owned());
-                stream.cancel().await.iter().for_each(take);
+                stream.cancel().await.iter().for_each(handle);
                 break;
             }
             Err(Interruption::Stop) => {
@@ -276,17 +282,17 @@ async fn job(
             }
         }
     }
-    completed.sort_unstable();
+    reported.sort_unstable();
     let taken = taken.load(Ordering::Relaxed);
-    if completed != (0..taken).collect::<Vec<_>>() {
+    if reported != (0..taken).collect::<Vec<_>>() {
         simulation.report_violation(format!(
-            "of {taken} rows that were taken, {completed:?} completed back"
+            "{taken} rows were taken, and {reported:?} were handed over"
         ));
     }
 }
 
-/// Creates each agent by itself, all at the same time.
-async fn single(
+/// Creates the agents with single, concurrent creates.
+async fn run_single_creates(
     process: &Arc<Process>,
     client: &Client,
     run: Run,
@@ -296,7 +302,7 @@ async fn single(
     let ledger = process.ledger();
     let mut calls = FuturesUnordered::new();
     for key in keys {
-        let Ok(request) = request(key) else {
+        let Ok(request) = build_request(key) else {
             continue;
         };
         let call = client.agents().create(request);
@@ -309,7 +315,7 @@ async fn single(
         }
         calls.push(once.send_with(|call| call.send()));
     }
-    let mut interruption = pin!(interrupt(process, run).fuse());
+    let mut interruption = pin!(wait_for_interruption(process, run).fuse());
     loop {
         match select(calls.next(), &mut interruption).await {
             Either::Left((Some(creation), _)) => check(&creation),
@@ -324,13 +330,13 @@ async fn single(
     }
 }
 
-/// Completes when the program interrupts a run.
-async fn interrupt(process: &Arc<Process>, run: Run) -> Interruption {
+/// Waits until the run's interruption is due. Kills or stops the process itself; returns the other interruptions.
+async fn wait_for_interruption(process: &Arc<Process>, run: Run) -> Interruption {
     sleep(run.after).await;
     match run.interruption {
         Interruption::None => {}
         Interruption::Kill => process.kill(),
-        Interruption::Pause => process.stop_for(process.simulation.time()),
+        Interruption::Pause => process.stop_for(process.simulation.read_time()),
         interruption => return interruption,
     }
     pending().await

@@ -1,9 +1,11 @@
-//! The simulator. It runs jobs with a ledger, with the SDK's own code, on a simulated clock, network and database. A tape of bytes
-//! decides which faults occur.
+//! Simulator of jobs with a ledger: the SDK's own code runs on a simulated clock, network and database, and a *tape* of bytes
+//! decides every fault.
 //!
-//! A *schedule* is one run of several processes over the same rows, on one thread with a paused clock, so the same tape always gives the
-//! same run. A process uses the real client, job, rules and retry loop; the sandbox is the service. The tape contains each decision: when a request arrives, whether its response is lost, whether a transaction is committed, when a process is killed or
-//! stopped. After the faults have ended, one last run must complete everything. Checks follow each step; see [`run`].
+//! A *schedule* is one run of several processes over the same rows, on one thread and a paused clock, so the same tape always
+//! gives the same run. A process has the real client, job, rules and retry loop; the sandbox is the service. Each decision is
+//! read from the tape: when a request arrives, whether its response is lost, whether a transaction is committed, when a process
+//! is killed or stopped. After the faults have ended, one last run must complete all rows. Checks follow each step; see
+//! [`run_tape`].
 
 mod job;
 mod network;
@@ -36,37 +38,39 @@ use crate::{
     tape::Tape,
 };
 
-/// The time limit of a schedule, on the simulated clock.
-const LONGEST: Duration = Duration::from_secs(4 * 3600);
+/// The longest time of a schedule, on its own clock.
+const MAX_SCHEDULE_TIME: Duration = Duration::from_secs(4 * 3600);
 
-/// A pause in which requests in flight arrive, and leases end.
-const QUIET: Duration = Duration::from_secs(300);
+/// A pause after which all requests in transit have arrived, and the leases of ended processes have expired.
+const QUIET_PERIOD: Duration = Duration::from_secs(300);
 
 /// The result of a schedule.
 #[derive(Debug)]
 pub struct Schedule {
     /// The part of the tape that was read.
     pub tape: Vec<u8>,
-    /// The history, one line for each event; empty unless requested.
+    /// The events, one line each; empty unless the caller asked for the history.
     pub history: Vec<String>,
-    /// The first violation.
+    /// The first violation that a check has found.
     pub violation: Option<String>,
 }
 
 /// Runs the schedule of a tape.
 ///
-/// Each of these is a violation:
+/// Violations are:
 ///
 /// * a second agent for a row, unless an operator had the row sent again
-/// * a request without a durable claim, or after the job's lease has ended
-/// * a result that the ledger does not have, or a result that wrongly reports that there is no agent
-/// * a row that is returned twice or never, or a row without an agent after the last run
-/// * a call beyond the rate limit or during a pause
+/// * a request without a durable claim, or after other jobs may consider the job dead
+/// * a result that the ledger does not have
+/// * a row that is handed over twice or never
+/// * a result that says that a row has no agent, although it has one
+/// * a call above the rate limit, or during a pause
+/// * a row without an agent after the last run.
 ///
 /// # Panics
-/// If the runtime cannot be created, or the code under test panics.
-pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
-    // Seed the client's jitter.
+/// If the runtime cannot be built, or the code under test panics.
+pub fn run_tape(tape: Vec<u8>, keeps_history: bool) -> Schedule {
+    // The seed of the client's jitter.
     fastrand::seed(0);
     #[expect(clippy::expect_used, reason = "no input can cause this")]
     let runtime = Builder::new_current_thread()
@@ -76,8 +80,11 @@ pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
         .expect("a runtime");
     let (history, violation) = runtime.block_on(async {
         let simulation = Simulation::new(Tape::new(tape.clone()), keeps_history);
-        if timeout(LONGEST, schedule(&simulation)).await.is_err() {
-            simulation.report_violation("it does not end".to_owned());
+        if timeout(MAX_SCHEDULE_TIME, run_schedule(&simulation))
+            .await
+            .is_err()
+        {
+            simulation.report_violation("the schedule does not end".to_owned());
         }
         simulation.result()
     });
@@ -90,17 +97,17 @@ pub fn run(tape: Vec<u8>, keeps_history: bool) -> Schedule {
 
 /// Runs the schedule of a seed.
 pub fn run_seed(seed: u64, keeps_history: bool) -> Schedule {
-    run(tape::tape_from_seed(seed).current(), keeps_history)
+    run_tape(tape::from_seed(seed).current(), keeps_history)
 }
 
-/// Simplifies the violated schedule of a seed as far as it stays violated.
+/// Simplifies the schedule of a seed as long as it still has a violation.
 pub fn simplify(seed: u64) -> Schedule {
-    let mut tree = tape::tape_from_seed(seed);
+    let mut tree = tape::from_seed(seed);
     let mut simplest = tree.current();
     while tree.simplify() {
         loop {
             let tape = tree.current();
-            if run(tape.clone(), false).violation.is_some() {
+            if run_tape(tape.clone(), false).violation.is_some() {
                 simplest = tape;
                 break;
             }
@@ -109,32 +116,32 @@ pub fn simplify(seed: u64) -> Schedule {
             }
         }
     }
-    run(simplest, true)
+    run_tape(simplest, true)
 }
 
-async fn schedule(simulation: &Arc<Simulation>) {
-    let rows = simulation.one_of([2, 1, 3, 4, 5]);
+async fn run_schedule(simulation: &Arc<Simulation>) {
+    let rows = simulation.choose([2, 1, 3, 4, 5]);
     let keys: Arc<[String]> = (0..rows)
         .map(|row| format!("row-{row}@example.com"))
         .collect();
-    let machines = simulation.one_of([2, 1, 3]);
-    let jobs = (1..=machines).map(|machine| repeat(simulation, machine, &keys));
-    let person = Process::new(simulation, 100);
-    let operators = operators::act(Arc::clone(&person), Arc::clone(&keys));
+    let machines = simulation.choose([2, 1, 3]);
+    let jobs = (1..=machines).map(|machine| run_machine(simulation, machine, &keys));
+    let operator = Process::new(simulation, 100);
+    let operators = operators::run_operators(Arc::clone(&operator), Arc::clone(&keys));
     let (processes, ()) = tokio::join!(join_all(jobs), operators);
     if simulation.is_violated() {
         return;
     }
     simulation.end_faults();
-    sleep(QUIET).await;
-    simulation.check_left(&processes.concat(), &keys);
+    sleep(QUIET_PERIOD).await;
+    simulation.check_unfinished_rows(&processes.concat(), &keys);
     for number in 1000..1004 {
-        sleep(QUIET).await;
+        sleep(QUIET_PERIOD).await;
         for key in &*keys {
-            operators::resolve(&person, key);
+            operators::resolve(&operator, key);
         }
         let process = Process::new(simulation, number);
-        let run = run_process(Arc::clone(&process), Run::last(), Arc::clone(&keys));
+        let run = run_process(Arc::clone(&process), Run::final_run(), Arc::clone(&keys));
         let _ = process.start(Box::pin(run)).await;
         if simulation.is_complete(&keys) {
             break;
@@ -146,19 +153,19 @@ async fn schedule(simulation: &Arc<Simulation>) {
     }
 }
 
-/// Runs the job a few times on one machine, in one process after the other, and returns the processes.
-async fn repeat(
+/// Runs several processes on one machine, one after the other, and returns them.
+async fn run_machine(
     simulation: &Arc<Simulation>,
     machine: u32,
     keys: &Arc<[String]>,
 ) -> Vec<Arc<Process>> {
     let mut processes = Vec::new();
-    for life in 0..simulation.one_of([2, 1, 3]) {
-        sleep(simulation.time()).await;
+    for life in 0..simulation.choose([2, 1, 3]) {
+        sleep(simulation.read_time()).await;
         let process = Process::new(simulation, machine * 10 + life);
         let run = run_process(
             Arc::clone(&process),
-            Run::read(simulation),
+            Run::from_tape(simulation),
             Arc::clone(keys),
         );
         let _ = process.start(Box::pin(run)).await;
@@ -167,10 +174,10 @@ async fn repeat(
     processes
 }
 
-/// The folder with tapes of schedules that earlier versions violated.
+/// The folder with the tapes of schedules that once had a violation.
 pub const TAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tapes");
 
-/// Reads a tape from its file: two hexadecimal digits for each byte.
+/// Parses the content of a tape file: two hexadecimal digits for each byte.
 pub fn read_tape(text: &str) -> Vec<u8> {
     let digits: Vec<char> = text.split_whitespace().flat_map(str::chars).collect();
     let byte = |digits: &[char]| u8::from_str_radix(&String::from_iter(digits), 16);
@@ -180,7 +187,7 @@ pub fn read_tape(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a tape in the format of its file.
+/// Formats a tape as the content of a tape file.
 pub fn write_tape(tape: &[u8]) -> String {
     let line = |bytes: &[u8]| {
         let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
@@ -189,7 +196,8 @@ pub fn write_tape(tape: &[u8]) -> String {
     tape.chunks(32).map(line).collect()
 }
 
-/// Runs the schedules of this many seeds on all processors, and returns the smallest seed that was found to be violated.
+/// Runs the schedules of `count` seeds on all processors, until one has a violation. Returns the smallest seed with a violation
+/// that was found.
 pub fn find_violation(first: u64, count: u64) -> Option<u64> {
     let next = AtomicU64::new(first);
     let found = AtomicU64::new(u64::MAX);

@@ -1,15 +1,16 @@
-//! Runs schedules by their seeds, and prints the history of the first that is violated, in its simplest form.
+//! Runs schedules, and prints their histories.
 //!
-//! `dealkit-simulation SEED` prints the history of one schedule, `dealkit-simulation FILE.tape` the history of a tape, and
-//! `dealkit-simulation FIRST COUNT` runs many schedules, on all processors, and keeps the simplest tape of one that is violated; with
-//! `--find`, it only names its seed.
+//! * `dealkit-simulation SEED` prints the history of the schedule of a seed.
+//! * `dealkit-simulation FILE.tape` prints the history of the schedule of a tape.
+//! * `dealkit-simulation FIRST COUNT` runs the schedules of many seeds on all processors. If one has a violation, the schedule is
+//!   simplified, its tape is saved, and its history is printed. With `--find`, only the seed is printed.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 use std::{env, fs, process::ExitCode, time::Instant};
 
 use dealkit_simulation::{
-    Schedule, TAPES, find_violation, read_tape, run, run_seed, simplify, write_tape,
+    Schedule, TAPES, find_violation, read_tape, run_seed, run_tape, simplify, write_tape,
 };
 
 const USAGE: &str = "usage: dealkit-simulation SEED | FILE.tape | [--find] FIRST COUNT";
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     let number = |argument: &String| argument.replace('_', "").parse::<u64>().ok();
     let schedule = match &arguments[..] {
         [file] if file.ends_with(".tape") => match fs::read_to_string(file) {
-            Ok(text) => run(read_tape(&text), true),
+            Ok(text) => run_tape(read_tape(&text), true),
             Err(error) => return fail(&format!("{file}: {error}")),
         },
         [seed] => match number(seed) {
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         },
         _ => return fail(USAGE),
     };
-    print(&schedule)
+    print_schedule(&schedule)
 }
 
 fn find_only(first: u64, count: u64) -> ExitCode {
@@ -54,17 +55,20 @@ fn run_many(first: u64, count: u64) -> ExitCode {
         println!("{count} schedules from seed {first} on, in {time:.1?}: no violation");
         return ExitCode::SUCCESS;
     };
-    println!("seed {seed} is violated, after {:.1?}", began.elapsed());
+    println!(
+        "seed {seed} has a violation, found after {:.1?}",
+        began.elapsed()
+    );
     let schedule = simplify(seed);
     let file = format!("{TAPES}/{seed}.tape");
     match fs::write(&file, write_tape(&schedule.tape)) {
-        Ok(()) => println!("its simplest tape is kept in {file}"),
+        Ok(()) => println!("its simplest tape is in {file}"),
         Err(error) => eprintln!("{file}: {error}"),
     }
-    print(&schedule)
+    print_schedule(&schedule)
 }
 
-fn print(schedule: &Schedule) -> ExitCode {
+fn print_schedule(schedule: &Schedule) -> ExitCode {
     for line in &schedule.history {
         println!("{line}");
     }
@@ -80,7 +84,7 @@ fn print(schedule: &Schedule) -> ExitCode {
     }
 }
 
-fn fail(what: &str) -> ExitCode {
-    eprintln!("dealkit-simulation: {what}");
+fn fail(message: &str) -> ExitCode {
+    eprintln!("dealkit-simulation: {message}");
     ExitCode::from(2)
 }

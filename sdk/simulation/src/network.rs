@@ -1,5 +1,5 @@
-//! The simulated network between a process and the service. It owns each request in a task of its own, so that a request also arrives
-//! if the process that sent it no longer waits for it, or no longer exists.
+//! Simulated network between a process and the service. Each request is a separate task of the network, so it also arrives if
+//! the process that sent it no longer waits for it or was killed.
 
 use std::{
     convert::Infallible,
@@ -25,14 +25,14 @@ use tower_service::Service;
 
 use crate::{
     process::Process,
-    simulation::{RequestEnd, Simulation},
+    simulation::{RequestEffect, Simulation},
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type Pieces = Vec<Result<Frame<Bytes>, BoxError>>;
+type Frames = Vec<Result<Frame<Bytes>, BoxError>>;
 type Body = StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, BoxError>>>>;
 
-/// The connections of a process, for calls at this rate per second at most.
+/// The connections of a process. `rate` is the limit of calls per second that the network checks.
 pub(crate) struct Network {
     process: Arc<Process>,
     rate: Option<u32>,
@@ -40,19 +40,19 @@ pub(crate) struct Network {
     connecting: Option<Pin<Box<Sleep>>>,
 }
 
-/// Each request has a clone of its own.
+/// Each request uses a separate clone.
 impl Clone for Network {
     fn clone(&self) -> Self {
         Self::new(Arc::clone(&self.process), self.rate)
     }
 }
 
-/// The course of a request and its response.
+/// The course of events of a request and its response, as read from the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exchange {
-    /// It is answered.
+    /// The service acts, and its response arrives.
     Answered,
-    /// There is no connection.
+    /// The connection cannot be opened.
     NotConnected,
     /// The connection breaks before the service has acted.
     BrokenBefore,
@@ -70,15 +70,15 @@ enum Exchange {
     Status(u16, Option<u8>),
     /// The service acts, and responds with this status.
     ActedButStatus(u16),
-    /// The process is killed once it has sent the request.
+    /// The process is killed after it has sent the request.
     ThenKilled,
-    /// The process is stopped once it has sent the request.
+    /// The process is stopped for a while after it has sent the request.
     ThenStopped,
 }
 
 impl Exchange {
-    fn read(simulation: &Simulation) -> Self {
-        match simulation.byte() {
+    fn from_tape(simulation: &Simulation) -> Self {
+        match simulation.read_byte() {
             24..44 => Self::NotConnected,
             44..56 => Self::BrokenBefore,
             56..80 => Self::BrokenAfter,
@@ -90,9 +90,9 @@ impl Exchange {
             126..130 => Self::Status(408, None),
             130..142 => Self::Status(422, None),
             142..154 => Self::Status(429, None),
-            154..170 => Self::Status(429, Some(simulation.byte())),
+            154..170 => Self::Status(429, Some(simulation.read_byte())),
             170..178 => Self::Status(503, None),
-            178..188 => Self::Status(503, Some(simulation.byte())),
+            178..188 => Self::Status(503, Some(simulation.read_byte())),
             188..196 => Self::Status(500, None),
             196..206 => Self::ActedButStatus(500),
             206..216 => Self::ThenKilled,
@@ -115,15 +115,15 @@ impl Network {
         &self.process.simulation
     }
 
-    /// Sends a request, and returns how its response will arrive.
+    /// Sends a request, and returns a receiver of its response.
     fn send(&self, request: Request<Bytes>) -> oneshot::Receiver<Result<Response<Body>, BoxError>> {
         let simulation = Arc::clone(self.simulation());
-        let key = key_in(request.body());
-        let number = simulation.send(&self.process, &key);
-        let exchange = Exchange::read(&simulation);
-        let is_delayed = exchange != Exchange::Answered || simulation.byte() > 0;
+        let key = row_key(request.body());
+        let number = simulation.record_request(&self.process, &key);
+        let exchange = Exchange::from_tape(&simulation);
+        let is_delayed = exchange != Exchange::Answered || simulation.read_byte() > 0;
         let (there, back) = match is_delayed {
-            true => (simulation.time(), simulation.time()),
+            true => (simulation.read_time(), simulation.read_time()),
             false => (Duration::ZERO, Duration::ZERO),
         };
         simulation.log(&self.process, || {
@@ -133,7 +133,7 @@ impl Network {
         let process = Arc::clone(&self.process);
         match exchange {
             Exchange::ThenKilled => process.kill(),
-            Exchange::ThenStopped => process.stop_for(simulation.time()),
+            Exchange::ThenStopped => process.stop_for(simulation.read_time()),
             _ => {}
         }
         tokio::spawn(async move {
@@ -142,7 +142,7 @@ impl Network {
             sleep(back).await;
             match response {
                 Some(response) => drop(sender.send(response)),
-                // The client waits until its time is over.
+                // Without a response, the client waits until its timeout.
                 None => std::future::pending().await,
             }
         });
@@ -159,73 +159,78 @@ fn serve(
 ) -> Option<Result<Response<Body>, BoxError>> {
     let broken = |why: &str| Some(Err(io::Error::other(why.to_owned()).into()));
     let without_acting = |response| {
-        simulation.end(number, RequestEnd::Nothing);
+        simulation.record_effect(number, RequestEffect::Nothing);
         response
     };
     match exchange {
         Exchange::NotConnected => {
-            let error = TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
-            return without_acting(Some(Err(error.into())));
+            let not_connected =
+                TransportNotSent::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+            return without_acting(Some(Err(not_connected.into())));
         }
         Exchange::BrokenBefore => return without_acting(broken("the connection was reset")),
         Exchange::Lost => return without_acting(None),
         Exchange::Status(status, wait) => {
-            return without_acting(Some(Ok(failure(status, wait))));
+            return without_acting(Some(Ok(error_response(status, wait))));
         }
         _ => {}
     }
     let sent_key = request.headers().get(wire::SERVICE_KEY_HEADER);
     if sent_key.is_none_or(|key| key.as_bytes() != simulation.service_key().as_bytes()) {
-        return without_acting(Some(Ok(failure(401, None))));
+        return without_acting(Some(Ok(error_response(401, None))));
     }
-    let response = act(simulation, number, request);
+    let response = handle_request(simulation, number, request);
     match exchange {
         Exchange::BrokenAfter => broken("the connection was reset"),
         Exchange::ResponseLost => None,
-        Exchange::ActedButStatus(status) => Some(Ok(failure(status, None))),
+        Exchange::ActedButStatus(status) => Some(Ok(error_response(status, None))),
         Exchange::CutOff => Some(Ok(response.map(|body| {
             let half = body.slice(..body.len() / 2);
             let cut: BoxError = io::Error::other("the connection was reset").into();
-            pieces(vec![Ok(Frame::data(half)), Err(cut)])
+            body_from_frames(vec![Ok(Frame::data(half)), Err(cut)])
         }))),
-        Exchange::Garbled => Some(Ok(response.map(|_| whole("{".into())))),
-        _ => Some(Ok(response.map(whole))),
+        Exchange::Garbled => Some(Ok(response.map(|_| full_body("{".into())))),
+        _ => Some(Ok(response.map(full_body))),
     }
 }
 
 /// Handles a request with the sandbox, and records whether it has created an agent.
-fn act(simulation: &Simulation, number: usize, mut request: Request<Bytes>) -> Response<Bytes> {
+fn handle_request(
+    simulation: &Simulation,
+    number: usize,
+    mut request: Request<Bytes>,
+) -> Response<Bytes> {
     let key = HeaderValue::from_static("sandbox-key");
     request.headers_mut().insert(wire::SERVICE_KEY_HEADER, key);
-    // Without one, the service gives the request a random one.
+    // Without this id, the service would generate a random one.
     if let Ok(id) = HeaderValue::try_from(format!("request-{number}")) {
         request.headers_mut().insert(wire::REQUEST_ID_HEADER, id);
     }
     let response = simulation.service.handle(request);
     let agent: Option<Value> = serde_json::from_slice(response.body()).ok();
     let id = agent.as_ref().and_then(|agent| agent.get("id")?.as_str());
-    simulation.end(
+    simulation.record_effect(
         number,
         match id {
             Some(id) => {
                 simulation.log_event(|| format!("the service creates {id} for request {number}"));
-                RequestEnd::Created(id.to_owned())
+                RequestEffect::Created(id.to_owned())
             }
-            None => RequestEnd::Nothing,
+            None => RequestEffect::Nothing,
         },
     );
     response
 }
 
-/// The time for which a response asks all calls of its client to wait.
-fn asked_pause(response: &Response<Body>) -> Option<Duration> {
+/// Returns the `Retry-After` of a response, as the client applies it.
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let wait = response.headers().get(header::RETRY_AFTER)?;
     let seconds = wait.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds).min(Duration::from_secs(60)))
 }
 
-fn failure(status: u16, wait: Option<u8>) -> Response<Body> {
-    let mut response = Response::new(whole(Bytes::new()));
+fn error_response(status: u16, wait: Option<u8>) -> Response<Body> {
+    let mut response = Response::new(full_body(Bytes::new()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     if let Some(seconds) = wait {
         let seconds = u16::from(seconds);
@@ -236,16 +241,16 @@ fn failure(status: u16, wait: Option<u8>) -> Response<Body> {
     response
 }
 
-fn whole(body: Bytes) -> Body {
-    pieces(vec![Ok(Frame::data(body))])
+fn full_body(body: Bytes) -> Body {
+    body_from_frames(vec![Ok(Frame::data(body))])
 }
 
-fn pieces(pieces: Pieces) -> Body {
-    StreamBody::new(stream::iter(pieces))
+fn body_from_frames(frames: Frames) -> Body {
+    StreamBody::new(stream::iter(frames))
 }
 
-/// The key of the row that a request is for: the agent's e-mail address.
-fn key_in(body: &Bytes) -> String {
+/// Returns the key of the row that a request is for: the agent's e-mail address.
+fn row_key(body: &Bytes) -> String {
     let body: Option<Value> = serde_json::from_slice(body).ok();
     let email = body.as_ref().and_then(|body| body.get("email")?.as_str());
     email.unwrap_or_default().to_owned()
@@ -260,9 +265,9 @@ impl Service<Request<Bytes>> for Network {
         let connecting = self.connecting.get_or_insert_with(|| {
             let simulation = &self.process.simulation;
             simulation.check_traffic(&self.process, self.rate);
-            let time = match simulation.byte() {
+            let time = match simulation.read_byte() {
                 0..200 => Duration::ZERO,
-                _ => simulation.time(),
+                _ => simulation.read_time(),
             };
             Box::pin(sleep(time))
         });
@@ -275,15 +280,15 @@ impl Service<Request<Bytes>> for Network {
         Box::pin(async move {
             let lost = |_| io::Error::other("the connection was reset");
             let response = response.await.map_err(lost)??;
-            if let Some(pause) = asked_pause(&response) {
-                process.simulation.pause(&process, pause);
+            if let Some(pause) = retry_after(&response) {
+                process.simulation.record_pause(&process, pause);
             }
             Ok(response)
         })
     }
 }
 
-/// Provides the service key that is accepted at the moment.
+/// Provides the service key that the service accepts now.
 pub(crate) async fn current_key(simulation: Arc<Simulation>) -> Result<String, Infallible> {
     Ok(simulation.service_key())
 }

@@ -1,4 +1,4 @@
-//! Simulated processes, which can be killed and stopped at any await. Each has its own clocks.
+//! Simulated processes: each can be killed or stopped at any await, and has its own clocks.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,11 @@ use crate::simulation::Simulation;
 /// The initial wall-clock time of a process without skew, in milliseconds since 1970.
 const EPOCH: i64 = 1_800_000_000_000;
 
+/// A simulated process.
 pub(crate) struct Process {
     pub(crate) number: u32,
     pub(crate) simulation: Arc<Simulation>,
-    /// The process's monotonic clock at the start of the schedule.
+    /// The value of the process's monotonic clock at the start of the schedule.
     offset: Duration,
     /// The error of the process's wall clock, in milliseconds.
     skew: i64,
@@ -33,14 +34,14 @@ pub(crate) struct Process {
 
 #[derive(Default)]
 struct ProcessState {
-    /// Whether the process was killed.
-    has_ended: bool,
+    was_killed: bool,
+    /// The program has returned by itself.
     has_returned: bool,
-    /// Whether a transaction of the process's ledger has failed.
+    /// A transaction of the process's ledger has failed.
     has_met_fault: bool,
-    /// The end of a stop, before which no task of the process runs.
+    /// The end of the last stop, until which no task of the process runs.
     stopped_until: Option<Instant>,
-    /// The end of an outage of the process's database connection.
+    /// The end of an outage of the process's connection to the database.
     cut_off_until: Option<Instant>,
     tasks: BTreeMap<usize, Waker>,
     last_task: usize,
@@ -50,15 +51,16 @@ impl Process {
     pub(crate) fn new(simulation: &Arc<Simulation>, number: u32) -> Arc<Self> {
         Arc::new(Self {
             number,
-            offset: Duration::from_secs(1000 * u64::from(simulation.byte())),
+            offset: Duration::from_secs(1000 * u64::from(simulation.read_byte())),
             skew: 60_000
-                * (i64::from(simulation.byte()) % 120 - i64::from(simulation.byte()) % 120),
+                * (i64::from(simulation.read_byte()) % 120
+                    - i64::from(simulation.read_byte()) % 120),
             simulation: Arc::clone(simulation),
             state: Mutex::default(),
         })
     }
 
-    /// The ledger, as opened by this process.
+    /// Returns the ledger, as this process uses it.
     pub(crate) fn ledger(self: &Arc<Self>) -> Ledger {
         let process = Arc::clone(self);
         Ledger::in_memory(&self.simulation.database, process)
@@ -68,7 +70,7 @@ impl Process {
     pub(crate) fn kill(&self) {
         self.simulation.log(self, || "is killed".to_owned());
         let mut state = self.state();
-        state.has_ended = true;
+        state.was_killed = true;
         for waker in std::mem::take(&mut state.tasks).into_values() {
             waker.wake();
         }
@@ -81,24 +83,25 @@ impl Process {
         self.state().stopped_until = Some(Instant::now() + time);
     }
 
-    /// Records that the program has ended by itself.
+    /// Records that the program has returned by itself.
     pub(crate) fn end(&self) {
         self.state().has_returned = true;
     }
 
-    /// Returns whether the program ended by itself and could always reach its ledger. Such a process leaves no row in flight.
-    pub(crate) fn leaves_nothing(&self) -> bool {
+    /// Returns whether the program has returned by itself, and no transaction of its ledger has failed. Such a process must
+    /// leave no row in flight.
+    pub(crate) fn ended_properly(&self) -> bool {
         let state = self.state();
-        state.has_returned && !state.has_ended && !state.has_met_fault
+        state.has_returned && !state.was_killed && !state.has_met_fault
     }
 
-    /// Returns the time at which the process last continued after a stop.
+    /// Returns the end of the process's last stop.
     pub(crate) fn stopped_until(&self) -> Option<Instant> {
         self.state().stopped_until
     }
 
     pub(crate) fn is_killed(&self) -> bool {
-        self.state().has_ended
+        self.state().was_killed
     }
 
     /// Starts a task, which ends with the process.
@@ -124,7 +127,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// A task of a process.
+/// A task of a process. It ends when the process is killed, and waits while the process is stopped.
 struct Task {
     process: Arc<Process>,
     number: usize,
@@ -140,7 +143,7 @@ impl Future for Task {
         let this = &mut *self;
         let stopped_until = {
             let mut state = this.process.state();
-            if state.has_ended {
+            if state.was_killed {
                 return Poll::Ready(());
             }
             state.tasks.insert(this.number, context.waker().clone());
@@ -182,12 +185,12 @@ impl ledger::Process for Process {
     }
 
     fn wait(&self) -> BoxFuture<'static, ()> {
-        let wait = match self.simulation.byte() {
+        let wait = match self.simulation.read_byte() {
             0 => return Box::pin(async {}),
-            1..128 => self.simulation.time() / 10,
-            128..200 => self.simulation.time(),
+            1..128 => self.simulation.read_time() / 10,
+            128..200 => self.simulation.read_time(),
             200..220 => {
-                self.stop_for(self.simulation.time());
+                self.stop_for(self.simulation.read_time());
                 Duration::ZERO
             }
             220..235 => {
@@ -204,13 +207,13 @@ impl ledger::Process for Process {
         if cut_off_until.is_some_and(|until| until > Instant::now()) {
             return self.log_transaction_end(access, TransactionEnd::Unreachable);
         }
-        let transaction_end = match self.simulation.byte() {
+        let transaction_end = match self.simulation.read_byte() {
             1..16 => TransactionEnd::Unreachable,
             16..40 => TransactionEnd::Unanswered { commits: true },
             40..64 => TransactionEnd::Unanswered { commits: false },
             64..76 => TransactionEnd::DiskFull,
             76..90 => {
-                let time = self.simulation.time();
+                let time = self.simulation.read_time();
                 self.state().cut_off_until = Some(Instant::now() + time);
                 TransactionEnd::Unreachable
             }
@@ -224,7 +227,7 @@ impl ledger::Process for Process {
             96..98 => {
                 self.simulation
                     .log(self, || "finds its ledger moved".to_owned());
-                self.simulation.move_away();
+                self.simulation.replace_ledger_for_a_while();
                 TransactionEnd::Committed
             }
             _ => TransactionEnd::Committed,

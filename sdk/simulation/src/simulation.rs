@@ -1,4 +1,4 @@
-//! Everything that the processes of a schedule share: the tape, the service, the database, the history, and the checks.
+//! State that the processes of a schedule share: the tape, the service, the database, the history, and the checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 
 use dealkit::{
     Outcome,
-    ledger::memory::{Database, Entry},
+    ledger::memory::{CommittedEntry, Database},
 };
 use dealkit_server::{Sandbox, Service};
 use tokio::time::{Instant, sleep};
@@ -17,11 +17,11 @@ use crate::{process::Process, tape::Tape};
 
 mod checks;
 
-/// The time that operators wait before they report that a row of an interrupted job has no agent.
-const SENT_LONG_AGO: Duration = Duration::from_secs(120);
+/// The time that must have passed since leases were ended early before an operator concludes that a row has no agent.
+const OPERATOR_WAIT: Duration = Duration::from_secs(120);
 
-/// The prefix of the keys of rows that are in no ledger.
-pub(crate) const UNRECORDED: &str = "unrecorded-";
+/// The prefix of the keys of rows that are created without a ledger.
+pub(crate) const NO_LEDGER_PREFIX: &str = "no-ledger-";
 
 pub(crate) struct Simulation {
     began: Instant,
@@ -38,22 +38,22 @@ struct State {
     history: Vec<String>,
     violation: Option<String>,
     requests: Vec<Request>,
-    delivered: Vec<DeliveredResult>,
-    /// Keys of rows with unknown outcomes that operators had sent again.
+    results_without_agent: Vec<ResultWithoutAgent>,
+    /// Keys of rows that operators had sent again, although their outcome was unknown.
     sent_again: BTreeSet<String>,
-    /// Keys of rows that operators have resolved or corrected.
+    /// Keys of rows that operators have resolved.
     resolved: BTreeSet<String>,
-    /// The version of the key that the service accepts.
+    /// The version of the service key that the service accepts.
     key_version: u32,
-    /// The number of times that the service has moved to another base URL.
+    /// The number of times that the service's base URL has changed.
     moves: u32,
-    /// Whether the ledger was moved away and back.
-    was_moved: bool,
+    /// True if the ledger was replaced and restored.
+    ledger_was_replaced: bool,
     /// The time at which leases were last ended early.
     ended_leases: Option<Instant>,
-    /// The times at which each process has sent something.
+    /// The times at which each process has sent requests.
     departures: BTreeMap<u32, Vec<Instant>>,
-    /// The time until which each process was asked to pause, and since when.
+    /// The start and the end of the last pause that each process was asked for.
     pauses: BTreeMap<u32, (Instant, Instant)>,
 }
 
@@ -61,25 +61,26 @@ struct State {
 struct Request {
     key: String,
     process: u32,
-    /// The effect of the request, once known.
-    end: Option<RequestEnd>,
+    /// The effect of the request, once it is known.
+    effect: Option<RequestEffect>,
 }
 
+/// The effect of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RequestEnd {
+pub(crate) enum RequestEffect {
     /// The service has created this agent.
     Created(String),
-    /// The service has not acted, and will not.
+    /// The service has not acted, and will not act any more.
     Nothing,
 }
 
-/// A result that reports that there is no agent.
-struct DeliveredResult {
+/// A reported result that implies that a row has no agent.
+struct ResultWithoutAgent {
     key: String,
-    /// The process that sent the row for this result alone, if any.
+    /// The process whose requests for the row all belong to this result; `None` if it has another call for the row.
     process: Option<u32>,
     outcome: Outcome,
-    /// The number of requests before the process started. The ledger has a claim for each of them.
+    /// The number of requests that were sent before the process began. The process could know them from the ledger.
     earlier: usize,
 }
 
@@ -97,39 +98,40 @@ impl Simulation {
         })
     }
 
-    /// Reads a byte of the tape, or zero after the end of the faults.
-    pub(crate) fn byte(&self) -> u8 {
+    /// Reads a byte of the tape. Returns zero once the faults have ended.
+    pub(crate) fn read_byte(&self) -> u8 {
         if self.state().faults_are_over {
             return 0;
         }
-        self.tape().byte()
+        self.tape().read_byte()
     }
 
-    pub(crate) fn below(&self, limit: u8) -> u8 {
-        self.byte() % limit
+    pub(crate) fn read_below(&self, limit: u8) -> u8 {
+        self.read_byte() % limit
     }
 
-    /// Reads a choice; zero chooses the first.
-    pub(crate) fn one_of<const N: usize>(&self, choices: [u32; N]) -> u32 {
-        let choice = usize::from(self.byte()) % N;
+    /// Reads a choice. The byte zero chooses the first option.
+    pub(crate) fn choose<const N: usize>(&self, choices: [u32; N]) -> u32 {
+        let choice = usize::from(self.read_byte()) % N;
         choices.get(choice).copied().unwrap_or_default()
     }
 
-    /// Returns whether the ledger has agents for all rows. It lacks the identifier of an agent whose response was cut off.
+    /// Returns whether the ledger has an agent for each row. It lacks the identifier of an agent whose response was cut off.
     pub(crate) fn is_complete(&self, keys: &[String]) -> bool {
         keys.iter().all(|key| {
             let entries = self.database.entries(key);
-            let is_created = |entry: &Entry| entry.state == "succeeded" || entry.agent_id.is_some();
+            let is_created =
+                |entry: &CommittedEntry| entry.state == "succeeded" || entry.agent_id.is_some();
             entries.last().is_some_and(is_created)
         })
     }
 
-    /// Reads a time.
-    pub(crate) fn time(&self) -> Duration {
+    /// Reads a time from the tape. Returns zero once the faults have ended.
+    pub(crate) fn read_time(&self) -> Duration {
         if self.state().faults_are_over {
             return Duration::ZERO;
         }
-        self.tape().time()
+        self.tape().read_time()
     }
 
     pub(crate) fn end_faults(&self) {
@@ -141,22 +143,23 @@ impl Simulation {
         self.began.elapsed()
     }
 
-    /// Adds a line to the history, if it is kept.
-    pub(crate) fn log(&self, process: &Process, what: impl FnOnce() -> String) {
-        self.log_event(|| format!("process {} {}", process.number, what()));
+    /// Adds an event of a process to the history.
+    pub(crate) fn log(&self, process: &Process, event: impl FnOnce() -> String) {
+        self.log_event(|| format!("process {} {}", process.number, event()));
     }
 
-    pub(crate) fn log_event(&self, what: impl FnOnce() -> String) {
+    /// Adds an event to the history, if the caller of the schedule asked for the history.
+    pub(crate) fn log_event(&self, event: impl FnOnce() -> String) {
         if self.keeps_history {
-            let line = format!("{:>10.3} s  {}", self.elapsed().as_secs_f64(), what());
+            let line = format!("{:>10.3} s  {}", self.elapsed().as_secs_f64(), event());
             self.state().history.push(line);
         }
     }
 
     /// Records a violation, if it is the first.
-    pub(crate) fn report_violation(&self, what: String) {
-        self.log_event(|| format!("VIOLATION: {what}"));
-        self.state().violation.get_or_insert(what);
+    pub(crate) fn report_violation(&self, violation: String) {
+        self.log_event(|| format!("VIOLATION: {violation}"));
+        self.state().violation.get_or_insert(violation);
     }
 
     /// Takes the history and the first violation.
@@ -184,10 +187,10 @@ impl Simulation {
         base_url(self.state().moves)
     }
 
-    /// Gives the service another base URL, and records it in the ledger.
-    pub(crate) fn move_service(&self, person: &Arc<Process>) {
+    /// Changes the base URL of the service, and records it in the ledger.
+    pub(crate) fn move_service(&self, operator: &Arc<Process>) {
         let url = base_url(self.state().moves + 1);
-        if person.ledger().set_base_url(&url).is_ok() {
+        if operator.ledger().set_base_url(&url).is_ok() {
             self.state().moves += 1;
             self.log_event(|| format!("an operator records that the service is now {url}"));
         }
@@ -198,19 +201,19 @@ impl Simulation {
         self.state().ended_leases = Some(Instant::now());
     }
 
-    /// Moves the ledger away for a while.
-    pub(crate) fn move_away(self: &Arc<Self>) {
-        let (this, time) = (Arc::clone(self), self.time());
+    /// Replaces the ledger by another one for a while.
+    pub(crate) fn replace_ledger_for_a_while(self: &Arc<Self>) {
+        let (this, time) = (Arc::clone(self), self.read_time());
         self.database.set_moved(true);
-        self.state().was_moved = true;
+        self.state().ledger_was_replaced = true;
         tokio::spawn(async move {
             sleep(time).await;
             this.database.set_moved(false);
         });
     }
 
-    /// Returns the agent of a row, as a careful operator would find it: `Ok(None)` if there is none and no request is in flight, `Err`
-    /// if that is not certain yet.
+    /// Returns the agent of a row, as a careful operator finds it: `Ok(None)` if there is no agent and no request in transit,
+    /// `Err` if that is not certain yet.
     pub(crate) fn look_for_agent(&self, key: &str) -> Result<Option<String>, ()> {
         let state = self.state();
         let of_key = |request: &&Request| request.key == key;
@@ -219,43 +222,43 @@ impl Simulation {
             return Ok(Some(agent.to_owned()));
         }
         let early = state.ended_leases;
-        let is_too_early = early.is_some_and(|ended| ended.elapsed() < SENT_LONG_AGO);
-        match is_too_early || requests.any(|request| request.end.is_none()) {
+        let is_too_early = early.is_some_and(|ended| ended.elapsed() < OPERATOR_WAIT);
+        match is_too_early || requests.any(|request| request.effect.is_none()) {
             true => Err(()),
             false => Ok(None),
         }
     }
 
     /// Records that an operator has a row sent again although it may have an agent.
-    pub(crate) fn allow_again(&self, key: &str) {
+    pub(crate) fn allow_resend(&self, key: &str) {
         self.state().sent_again.insert(key.to_owned());
     }
 
     /// Records that an operator has resolved a row.
-    pub(crate) fn resolve(&self, key: &str) {
+    pub(crate) fn record_resolution(&self, key: &str) {
         self.state().resolved.insert(key.to_owned());
     }
 
-    /// Returns the number of requests so far.
-    pub(crate) fn requests(&self) -> usize {
+    /// Returns the number of requests that were sent so far.
+    pub(crate) fn request_count(&self) -> usize {
         self.state().requests.len()
     }
 
     /// Records a request that is about to be sent, checks that it may be sent, and returns its number.
-    pub(crate) fn send(&self, process: &Process, key: &str) -> usize {
+    pub(crate) fn record_request(&self, process: &Process, key: &str) -> usize {
         self.check_claim(process, key);
         self.check_agents();
         let mut state = self.state();
         state.requests.push(Request {
             key: key.to_owned(),
             process: process.number,
-            end: None,
+            effect: None,
         });
         state.requests.len() - 1
     }
 
     /// Records that a response asks a process to pause for this long.
-    pub(crate) fn pause(&self, process: &Process, time: Duration) {
+    pub(crate) fn record_pause(&self, process: &Process, time: Duration) {
         let now = Instant::now();
         let mut state = self.state();
         let pause = state.pauses.entry(process.number).or_insert((now, now));
@@ -264,18 +267,18 @@ impl Simulation {
         }
     }
 
-    /// Records the end of a request.
-    pub(crate) fn end(&self, number: usize, end: RequestEnd) {
+    /// Records the effect of a request.
+    pub(crate) fn record_effect(&self, number: usize, effect: RequestEffect) {
         let mut state = self.state();
         if let Some(request) = state.requests.get_mut(number) {
-            request.end = Some(end);
+            request.effect = Some(effect);
             let key = request.key.clone();
             let agents = state.requests.iter();
             let agents = agents.filter(|request| request.key == key && request.agent().is_some());
             let count = agents.count();
-            let may_be_more = state.sent_again.contains(&key);
+            let may_have_several = state.sent_again.contains(&key);
             drop(state);
-            if count > 1 && !may_be_more {
+            if count > 1 && !may_have_several {
                 self.report_violation(format!("{key} has {count} agents"));
             }
         }
@@ -293,8 +296,8 @@ impl Simulation {
 impl Request {
     /// Returns the agent that the request has created.
     fn agent(&self) -> Option<&str> {
-        match &self.end {
-            Some(RequestEnd::Created(agent)) => Some(agent),
+        match &self.effect {
+            Some(RequestEffect::Created(agent)) => Some(agent),
             _ => None,
         }
     }

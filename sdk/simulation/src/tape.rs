@@ -1,5 +1,5 @@
-//! The tape: bytes from which a schedule reads each of its decisions. Zero is always the harmless choice, and a tape that has ended
-//! goes on with zeros, so a shorter tape with more zeros is a simpler schedule.
+//! Tape: the bytes from which a schedule reads its decisions. Zero is always the harmless choice, and zeros follow the end of a
+//! tape, so a shorter tape with more zeros is a simpler schedule.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-/// The most bytes of a tape.
-const LONGEST: usize = 400;
+/// The largest number of bytes of a tape.
+const MAX_LENGTH: usize = 400;
 
 #[derive(Debug)]
 pub(crate) struct Tape {
@@ -26,15 +26,15 @@ impl Tape {
     }
 
     /// Reads a byte.
-    pub(crate) fn byte(&mut self) -> u8 {
+    pub(crate) fn read_byte(&mut self) -> u8 {
         let byte = self.bytes.get(self.read).copied();
         self.read += 1;
         byte.unwrap_or(0)
     }
 
     /// Reads a time: mostly short, up to about two minutes.
-    pub(crate) fn time(&mut self) -> Duration {
-        let byte = u64::from(self.byte());
+    pub(crate) fn read_time(&mut self) -> Duration {
+        let byte = u64::from(self.read_byte());
         Duration::from_millis(match byte {
             0..128 => byte * 5,
             128..224 => (byte - 127) * 200,
@@ -43,17 +43,21 @@ impl Tape {
     }
 }
 
-/// Makes the tape of a seed. The value can be simplified.
-pub(crate) fn tape_from_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
+/// Makes the tape of a seed, which proptest can simplify.
+pub(crate) fn from_seed(seed: u64) -> impl ValueTree<Value = Vec<u8>> {
     let mut bytes = [0; 32];
     for (target, byte) in bytes.iter_mut().zip(seed.to_le_bytes()) {
         *target = byte;
     }
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    // Some tapes are nearly all zeros, and others have hardly any.
-    let tapes = (0..16_u32)
-        .prop_flat_map(|zeros| vec(prop_oneof![zeros => Just(0), 4 => any::<u8>()], 0..LONGEST));
+    // The share of zeros varies, from hardly any to nearly all.
+    let tapes = (0..16_u32).prop_flat_map(|zeros| {
+        vec(
+            prop_oneof![zeros => Just(0), 4 => any::<u8>()],
+            0..MAX_LENGTH,
+        )
+    });
     #[expect(clippy::expect_used, reason = "this strategy rejects nothing")]
     tapes.new_tree(&mut runner).expect("a tape")
 }

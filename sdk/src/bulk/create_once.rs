@@ -26,7 +26,7 @@ use crate::{
         response::{RawResponse, find_id},
     },
     error::call::Error,
-    ledger::{Ledger, normalized},
+    ledger::{Ledger, normalize},
     model::Agent,
     transport::base_url,
 };
@@ -218,7 +218,7 @@ impl<T: Send + 'static> CreateOnce<T> {
             options,
         } = self.key;
         let look_up = || {
-            if normalized(key_name.as_deref(), &key).is_empty() {
+            if normalize(key_name.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
             let base_url = base_url::normalize(&service.base_url);

@@ -128,7 +128,7 @@ impl<T> CreateWithLedger<T> {
             claim: Arc::new(claim),
         };
         let call = self.call;
-        let mut state = State::LookedUp(found.recorded, Unsent { call, send });
+        let mut state = State::LookedUp(found.existing, Unsent { call, send });
         loop {
             state = match state {
                 State::LookedUp(recorded, unsent) => row.decide(recorded, unsent).await,
@@ -220,7 +220,7 @@ impl<T> Row<T> {
     async fn record_agent<S>(&mut self, known: LedgerRow, id: AgentId) -> State<T, S> {
         let recorded = self.claim.record_agent(self.index, Some(id.clone())).await;
         let ledger_error = match recorded {
-            Err(error) if error.kind() == LedgerErrorKind::Refused => {
+            Err(error) if error.kind() == LedgerErrorKind::Rejected => {
                 return self.leave_unknown(known, Some(error.into())).await;
             }
             Err(error) => Some(error),
@@ -247,7 +247,7 @@ impl<T> Row<T> {
                 self.claim.close();
                 self.ready(false, unsent)
             }
-            Err(error) if error.kind() == LedgerErrorKind::Refused => {
+            Err(error) if error.kind() == LedgerErrorKind::Rejected => {
                 self.leave_unknown(known, Some(error.into())).await
             }
             Err(error) => self.not_resolved(error),

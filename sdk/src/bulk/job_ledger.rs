@@ -14,13 +14,13 @@ use crate::{
     bulk::row::CreateRow,
     calls::claim::LookedUpKey,
     error::call::Error,
-    ledger::{Ledger, LedgerError, Writer, normalized},
+    ledger::{Ledger, LedgerError, OpenLedger, normalize},
 };
 
 /// The ledger of a job, which also rejects duplicate keys within the job.
 pub(crate) struct JobLedger {
     /// The error, if the ledger's thread could not be started.
-    writer: Result<Writer, LedgerError>,
+    writer: Result<OpenLedger, LedgerError>,
     key_name: Option<String>,
     /// The index of the first row with each key, by a 64-bit hash of the key. Two keys with the same hash, which happen in one of
     /// forty million jobs of a million rows, are an error for the second row. A B-tree needs 30 bytes a row; a hash table would
@@ -33,7 +33,7 @@ impl JobLedger {
     pub(crate) fn new(ledger: &Ledger, base_url: String, key_name: Option<&str>) -> Self {
         let key_name = key_name.map(str::to_owned);
         Self {
-            writer: ledger.start(true, base_url, key_name.clone()),
+            writer: ledger.start_worker(true, base_url, key_name.clone()),
             key_name,
             first_rows: BTreeMap::new(),
             hashes: RandomState::new(),
@@ -50,7 +50,7 @@ impl JobLedger {
         label: Option<String>,
         index: usize,
     ) -> Result<LookedUpKey, Error> {
-        let compared = key.map(|key| normalized(self.key_name.as_deref(), key));
+        let compared = key.map(|key| normalize(self.key_name.as_deref(), key));
         let Some(compared) = compared.filter(|key| !key.is_empty()) else {
             return Err(Error::config(
                 "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
@@ -78,14 +78,14 @@ impl JobLedger {
     pub(crate) async fn finish(&self) {
         if let Ok(writer) = &self.writer {
             // The rows report the outcomes that could not be recorded.
-            writer.finish().await;
+            writer.flush().await;
         }
     }
 
     /// Closes the ledger. The future completes once it is closed. No further row can be looked up.
     pub(crate) fn close(&mut self) -> BoxFuture<'static, ()> {
         match &mut self.writer {
-            Ok(writer) => writer.end().boxed(),
+            Ok(writer) => writer.close().boxed(),
             Err(_) => ready(()).boxed(),
         }
     }

@@ -17,8 +17,8 @@ use crate::{
     calls::response::find_id,
     error::call::Error,
     ledger::{
-        Found, Handle, KeyHash, LONGEST_ID, LedgerError, LedgerRow, Record, RequestInfo, Salt,
-        State, UnresolvedRow, WhenUnresolved,
+        KeyHash, LedgerError, LedgerHandle, LedgerRow, LookUpResult, MAX_ID_BYTES, RequestInfo,
+        RowEntry, Salt, State, UnresolvedRow, WhenUnresolved,
     },
     transport::outcome::Outcome,
     value::{AgentId, Json},
@@ -29,15 +29,15 @@ const LOOK_UP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A key whose record is being looked up in the ledger.
 pub(crate) struct LookedUpKey {
-    pub(crate) handle: Handle,
+    pub(crate) handle: LedgerHandle,
     pub(crate) key: String,
     pub(crate) label: Option<String>,
-    pub(crate) found: BoxFuture<'static, Result<Found, LedgerError>>,
+    pub(crate) found: BoxFuture<'static, Result<LookUpResult, LedgerError>>,
 }
 
 impl LookedUpKey {
     /// Starts the look-up.
-    pub(crate) fn new(handle: Handle, key: &str, label: Option<String>) -> Self {
+    pub(crate) fn new(handle: LedgerHandle, key: &str, label: Option<String>) -> Self {
         Self {
             found: handle.look_up(key.to_owned()).boxed(),
             handle,
@@ -49,7 +49,7 @@ impl LookedUpKey {
 
 /// The claim of one row. While it is open, no other job sends the row.
 pub(crate) struct Claim {
-    pub(crate) handle: Handle,
+    pub(crate) handle: LedgerHandle,
     /// The row's key, and its hash in the ledger.
     pub(crate) key: String,
     pub(crate) hash: KeyHash,
@@ -81,7 +81,7 @@ impl Claim {
         let is_awaited = |row: &LedgerRow| row.in_flight && self.wait_until > Some(Instant::now());
         while recorded.as_ref().is_some_and(is_awaited) {
             sleep(LOOK_UP_INTERVAL).await;
-            recorded = self.handle.look_up(self.key.clone()).await?.recorded;
+            recorded = self.handle.look_up(self.key.clone()).await?.existing;
         }
         Ok(recorded)
     }
@@ -92,7 +92,7 @@ impl Claim {
         when: WhenUnresolved,
     ) -> Result<Option<LedgerRow>, LedgerError> {
         *self.state() = ClaimState::Open {
-            term: self.handle.term(),
+            term: self.handle.lease_number(),
         };
         let request = self.request.clone();
         let other = self.handle.claim(self.hash, when, request).await?;
@@ -115,9 +115,9 @@ impl Claim {
     /// Records the outcome of the row, or that no part of its request was sent. The future completes once that is durable.
     pub(crate) fn record(
         &self,
-        record: Option<Record>,
+        record: Option<RowEntry>,
     ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
-        self.handle.note(self.hash, record)
+        self.handle.record_outcome(self.hash, record)
     }
 
     /// Records the agent that was found for the row with this index in the job, or that the row has none.
@@ -175,12 +175,12 @@ impl Claim {
 
     /// Checks that the lease with which the row was claimed has not ended.
     pub(crate) fn check_lease(&self) -> Result<(), Error> {
-        Ok(self.handle.may_send(self.term())?)
+        Ok(self.handle.check_lease(self.term())?)
     }
 
     /// Completes when the lease ends.
     pub(crate) async fn lease_ended(&self) {
-        self.handle.lease_ended(self.term()).await;
+        self.handle.wait_until_lease_ends(self.term()).await;
     }
 
     fn is_open(&self) -> bool {
@@ -212,8 +212,8 @@ pub(crate) fn describe_request(
     }
     let parse_agent = |body| serde_json::from_slice::<Agent<'_>>(body).ok();
     RequestInfo {
-        body: body.map(|body| salt.hash_request(body)),
-        email: body
+        body_hash: body.map(|body| salt.hash_request(body)),
+        email_hash: body
             .and_then(|body| parse_agent(body))
             .map(|agent| salt.hash_email(&agent.email)),
         label,
@@ -221,21 +221,21 @@ pub(crate) fn describe_request(
 }
 
 /// Returns the record of a request with this outcome, or `None` if no part of the request was sent.
-fn record_outcome(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
+fn record_outcome(outcome: Outcome, request: &RequestInfo) -> Option<RowEntry> {
     let state = match outcome {
         Outcome::NotSent => return None,
         Outcome::Succeeded => State::Succeeded,
         Outcome::Rejected => State::Rejected,
         Outcome::Unknown => State::Unknown,
     };
-    Some(Record {
+    Some(RowEntry {
         request: request.clone(),
-        ..Record::new(state)
+        ..RowEntry::new(state)
     })
 }
 
 /// Returns the record of a cancelled call with this outcome. A rejection is not recorded, because the call would have been retried.
-pub(crate) fn record_cancelled(outcome: Outcome, request: &RequestInfo) -> Option<Record> {
+pub(crate) fn record_cancelled(outcome: Outcome, request: &RequestInfo) -> Option<RowEntry> {
     record_outcome(outcome, request).filter(|record| record.state != State::Rejected)
 }
 
@@ -245,13 +245,13 @@ pub(crate) fn record_result<T>(
     agent_id: fn(&T) -> Option<String>,
     request: &RequestInfo,
     body: Option<&Bytes>,
-) -> Option<Record> {
+) -> Option<RowEntry> {
     let with_agent = |id: Option<String>| {
-        Some(Record {
+        Some(RowEntry {
             // An identifier longer than this is not useful to a person.
-            agent_id: id.filter(|id| id.len() <= LONGEST_ID),
+            agent_id: id.filter(|id| id.len() <= MAX_ID_BYTES),
             request: request.clone(),
-            ..Record::new(State::Succeeded)
+            ..RowEntry::new(State::Succeeded)
         })
     };
     match result {
@@ -264,7 +264,7 @@ pub(crate) fn record_result<T>(
                 State::Rejected => (find_title(error, body), error.shown_codes()),
                 _ => (None, None),
             };
-            Record {
+            RowEntry {
                 status: error.status().map(|status| status.as_u16()),
                 request_id: error.shown_request_id(),
                 title,

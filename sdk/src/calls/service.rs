@@ -12,7 +12,7 @@ use tokio::{runtime::Handle, sync::SemaphorePermit, time::Instant};
 use url::Url;
 
 #[cfg(feature = "ledger")]
-use crate::ledger::LedgerCache;
+use crate::ledger::OpenLedgerCache;
 use crate::{
     calls::{claim::Claim, options::CallOptions},
     error::{call::Error, cause::Cause},
@@ -50,7 +50,7 @@ pub(crate) struct Service {
     pub(crate) propagate: Option<Propagate>,
     /// The open ledgers of single creates.
     #[cfg(feature = "ledger")]
-    pub(crate) ledgers: Arc<LedgerCache>,
+    pub(crate) ledgers: Arc<OpenLedgerCache>,
 }
 
 /// Writes the headers that propagate the current trace.

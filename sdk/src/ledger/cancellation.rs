@@ -1,11 +1,12 @@
-//! Cancellation flag of a job: a lock or a large ledger must not delay its end.
+//! Cancellation flag of a job. Without it, a locked or a large ledger would delay the end of a cancelled job.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-/// Cancels waits once the job has ended. Outcomes are still recorded; other transactions may fail with [`Cause::InUse`](super::error::Cause).
+/// Ends waits for the ledger once the job is cancelled. Outcomes are still recorded; other transactions may fail with
+/// [`Cause::InUse`](super::error::Cause).
 #[derive(Clone, Debug, Default)]
 pub(super) struct CancellationFlag(Arc<AtomicBool>);
 

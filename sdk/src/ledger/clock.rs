@@ -1,4 +1,4 @@
-//! The clocks of the machine that a job runs on.
+//! Clocks of the machine that runs a job.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[cfg(feature = "simulation")]
 use super::process::Process;
 
-/// The system's clocks, or those of a simulated process.
+/// The clocks of the system, or of a simulated process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     #[cfg(feature = "simulation")]
@@ -18,7 +18,7 @@ pub(super) struct Clock {
 /// The time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
-    /// The time since some moment, which is not the same on two machines.
+    /// The time since an arbitrary moment, which differs between machines.
     pub(super) elapsed: Duration,
     /// Milliseconds since 1970.
     pub(super) unix_ms: i64,
@@ -52,8 +52,8 @@ impl Clock {
     }
 }
 
-/// The time on a clock that also runs while the machine is suspended: a lease ends then, too. `std::time::Instant` stops on Linux
-/// and Apple's systems.
+/// Reads a clock that also runs while the machine is suspended, because leases also end then. `std::time::Instant` stops during
+/// suspension on Linux and on Apple's systems.
 #[cfg(unix)]
 fn elapsed() -> Duration {
     use rustix::time::{ClockId, clock_gettime};

@@ -1,4 +1,4 @@
-//! What can be wrong with a ledger, and what to do about it.
+//! Errors of ledgers, with advice for each cause.
 
 use std::{
     borrow::Cow,
@@ -10,50 +10,53 @@ use std::{
 
 use crate::value::named_enum;
 
-/// Why a ledger cannot be used or changed.
+/// A ledger that cannot be used, or a manual change that it rejects.
 ///
-/// `Display` says what to do about it.
+/// The message of `Display` also says what to do about it.
 #[derive(Clone)]
-pub struct LedgerError(Arc<Facts>);
+pub struct LedgerError(Arc<Inner>);
 
-struct Facts {
-    place: Place,
+struct Inner {
+    location: LedgerLocation,
     cause: Cause,
 }
 
-/// In place of the URL of a database that may have a password anywhere.
+/// Shown in place of a database URL that is not parsed, because any part of it may be a password.
 pub(super) const HIDDEN_URL: &str = "postgresql://…";
 
+/// The file or database of a ledger, as messages show it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum LedgerLocation {
     File(PathBuf),
-    /// The URL of a database, without a password.
+    /// The URL of a database, without its user and password.
     Database(Arc<str>),
 }
 
 named_enum! {
-    /// What kind of failure a [`LedgerError`] is.
+    /// The kind of a [`LedgerError`].
     #[non_exhaustive]
     LedgerErrorKind {
-        /// Another program has kept it locked for half a minute, or this process was forked from one that had a ledger open.
+        /// Another program has held its lock for half a minute, or this process was forked from one that had a ledger open.
         InUse = "in_use",
         /// It is the ledger of another service.
         OtherService = "other_service",
-        /// Its keys have another name than those of the job.
+        /// Its keys have another name than the keys of the job.
         OtherKeys = "other_keys",
-        /// The file is not a ledger.
+        /// The file or database is not a ledger, its name or URL is unsuitable, or the operation does not exist for this kind
+        /// of ledger: the message says which.
         NotALedger = "not_a_ledger",
         /// It was created by a newer version of dealkit.
         NewerFormat = "newer_format",
-        /// Something other than dealkit has changed it, or the disk has.
+        /// It was changed by something other than dealkit, or damaged by the disk.
         Broken = "broken",
         /// The file was moved, deleted or replaced while it was open.
         Moved = "moved",
-        /// An entry cannot be right. If it is one of many, [`LedgerError::index`] says which.
-        Refused = "refused",
+        /// An entry to be recorded is invalid or contradicts the ledger. [`LedgerError::index`] is its position, if there are
+        /// several.
+        Rejected = "rejected",
         /// The operating system denies opening, reading or writing the file, or the database denies its user access.
         Io = "io",
-        /// The database cannot be reached, or was out of reach for too long.
+        /// The database cannot be reached, or could not be reached for too long.
         Unreachable = "unreachable",
     }
 }
@@ -62,97 +65,101 @@ named_enum! {
 pub(super) enum Cause {
     InUse,
     Forked,
+    /// The service of the ledger and the service of the client.
     OtherService {
-        theirs: String,
-        ours: String,
+        recorded: String,
+        used: String,
     },
+    /// The name of the ledger's keys and the name of the keys in use.
     OtherKeys {
-        theirs: Option<String>,
-        ours: Option<String>,
+        recorded: Option<String>,
+        used: Option<String>,
     },
     NotALedger(&'static str),
     NewerFormat(i64),
     Broken(String),
-    /// The kind of ledger cannot do this.
+    /// This kind of ledger, or this build, cannot do the operation. The text is the whole message.
     Unsupported(&'static str),
-    /// The file has another name, or how it has one.
-    OtherName(&'static str),
+    /// The file can be reached by a second name. The text says how.
+    SecondName(&'static str),
+    /// The file or the tables were moved, deleted or replaced. The text is the participle.
     Moved(&'static str),
-    /// The problem of the base URL to be recorded.
-    BaseUrl(Cow<'static, str>),
-    DatabaseUrl(&'static str),
-    /// Why there is no connection, or no answer.
+    /// The base URL to be recorded is invalid.
+    InvalidBaseUrl(Cow<'static, str>),
+    InvalidDatabaseUrl(&'static str),
+    /// There is no connection to the database, or no response.
     Unreachable(String),
-    /// Other jobs may take this one for dead.
+    /// Other jobs may consider this one dead.
     LeaseLost,
-    /// The file that shows that the job is alive is gone.
+    /// The lock file that shows that the job is alive was deleted.
     LockDeleted,
-    /// Why the user may not do it.
+    /// The database denies access to its user.
     Denied(String),
-    Refused(usize, Refusal),
+    /// The entry with this index is rejected.
+    Rejected(usize, Rejection),
     /// The operating system did not start a thread.
     Thread(io::Error),
     Io(io::Error),
 }
 
-/// Why something is not recorded.
+/// The reason for which an entry is not recorded.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     #[error(
         "its key is not in the ledger: pass exactly the key that the row had in the job, with all its zeros. A spreadsheet may \
          have changed it, as in 123 for 00123"
     )]
     UnknownKey,
     #[error("an earlier entry has the same key")]
-    SameKey,
+    DuplicateKey,
     #[error("an earlier entry has the same agent's identifier, and two rows cannot have one agent")]
-    SameAgent,
+    DuplicateAgent,
     #[error("another row of the ledger has the agent with this identifier")]
     AgentOfAnotherRow,
     #[error(
-        "its agent's identifier is empty or a placeholder. If the service has the agent, pass the \
-         identifier that it has there; only if you are sure that there is none, resolve the row as having no agent"
+        "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
+         identifier that the service uses; only if you are sure that there is none, resolve the row as having no agent"
     )]
     Placeholder,
     #[error("its agent's identifier is longer than {0} bytes")]
-    LongId(usize),
+    IdTooLong(usize),
     #[error("its agent's identifier contains the character U+0000, which no identifier has")]
-    ZeroByte,
+    NulCharacter,
     #[error("the service has confirmed that it created this row's agent")]
-    Succeeded,
+    AlreadyCreated,
     #[error("a job is sending this row now: wait until it has ended")]
     InFlight,
 }
 
 impl LedgerError {
-    pub(super) fn new(place: Place, cause: Cause) -> Self {
-        Self(Arc::new(Facts { place, cause }))
+    pub(super) fn new(location: LedgerLocation, cause: Cause) -> Self {
+        Self(Arc::new(Inner { location, cause }))
     }
 
-    pub(super) fn of_file(path: &Path, cause: Cause) -> Self {
-        Self::new(Place::File(path.to_owned()), cause)
+    pub(super) fn for_file(path: &Path, cause: Cause) -> Self {
+        Self::new(LedgerLocation::File(path.to_owned()), cause)
     }
 
-    /// What kind of failure this is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> LedgerErrorKind {
         match &self.0.cause {
             Cause::InUse | Cause::Forked => LedgerErrorKind::InUse,
             Cause::OtherService { .. } => LedgerErrorKind::OtherService,
             Cause::OtherKeys { .. } => LedgerErrorKind::OtherKeys,
             Cause::NotALedger(_)
-            | Cause::OtherName(_)
-            | Cause::DatabaseUrl(_)
+            | Cause::SecondName(_)
+            | Cause::InvalidDatabaseUrl(_)
             | Cause::Unsupported(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
             Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
-            Cause::BaseUrl(_) | Cause::Refused(..) => LedgerErrorKind::Refused,
+            Cause::InvalidBaseUrl(_) | Cause::Rejected(..) => LedgerErrorKind::Rejected,
             Cause::Io(_) | Cause::Thread(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
         }
     }
 
-    /// Whether nothing more is to be sent, even once it can be written again: it may know less than it did.
+    /// Returns whether nothing more may be sent even once the ledger can be written again, because it may have lost rows.
     pub(super) fn is_final(&self) -> bool {
         matches!(
             self.0.cause,
@@ -160,102 +167,109 @@ impl LedgerError {
         )
     }
 
-    /// The path of the file, if it is one.
+    /// Returns the path of the file, or `None` for a database.
     pub fn path(&self) -> Option<&Path> {
-        match &self.0.place {
-            Place::File(path) => Some(path),
-            Place::Database(_) => None,
+        match &self.0.location {
+            LedgerLocation::File(path) => Some(path),
+            LedgerLocation::Database(_) => None,
         }
     }
 
-    /// Which of the entries to be [resolved](super::Ledger::resolve) is refused, counted from 0.
+    /// Returns the position of the rejected entry among those passed to [`resolve`](super::Ledger::resolve), counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::Refused(index, _) => Some(index),
+            Cause::Rejected(index, _) => Some(index),
             _ => None,
         }
     }
 }
 
 impl Cause {
-    /// What was wrong, and what to do about it. Whoever follows the advice must not create anybody twice: a ledger that has
-    /// rows is never to be replaced by a new one.
+    /// Writes the message: the event, and what to do. Advice must not lead to a second agent, so it never suggests replacing a
+    /// ledger that has rows by a new one.
     fn message(&self, is_database: bool) -> String {
         const AGAIN: &str = "try again with the same ledger, which knows what was sent";
-        let what = if is_database { "it" } else { "the file" };
+        let subject = if is_database { "it" } else { "the file" };
         match self {
             Cause::InUse => format!(
-                "another program has kept it locked for half a minute; end that program, then {AGAIN}"
+                "another program has held its lock for half a minute; end that program, then {AGAIN}"
             ),
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
-            Cause::OtherService { theirs, ours } => {
+            Cause::OtherService { recorded, used } => {
                 let another = if is_database {
                     "another schema, with ?schema=NAME at the end of the URL,"
                 } else {
                     "another ledger"
                 };
                 format!(
-                    "it is the ledger of another service, {theirs}, and this is a client of {ours}. If that is the same \
+                    "it is the ledger of another service, {recorded}, and this is a client of {used}. If that is the same \
                      service, with the same agents, at another base URL, record the new base URL in the ledger. If they are \
-                     separate services, with agents of their own, name {another} for {ours}"
+                     separate services, each with its own agents, name {another} for {used}"
                 )
             }
-            Cause::OtherKeys { theirs, ours } => {
-                let name = |keys: &Option<String>| match keys {
+            Cause::OtherKeys { recorded, used } => {
+                let name = |key_name: &Option<String>| match key_name {
                     Some(name) => format!("are called {name:?}"),
                     None => "have no name".to_owned(),
                 };
-                let differ = format!("{}, but those used here {}", name(theirs), name(ours));
+                let differ = format!("{}, but the keys in use {}", name(recorded), name(used));
                 format!(
                     "its keys {differ}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
                      every agent would be created again. Use the ledger's own keys"
                 )
             }
-            Cause::NotALedger(why) => format!(
-                "{what} is not a ledger ({why}), and was left unchanged; name the ledger of a job. If it was one, restore it \
-                 from a backup. Only if these rows never had a ledger, name a file that does not exist yet"
-            ),
+            Cause::NotALedger(why) => {
+                let unused = if is_database {
+                    "another schema, with ?schema=NAME at the end of the URL"
+                } else {
+                    "a file that does not exist yet"
+                };
+                format!(
+                    "{subject} is not a ledger ({why}), and was left unchanged; name the ledger of a job. If it was one, \
+                     restore it from a backup. Only if these rows never had a ledger, name {unused}"
+                )
+            }
             Cause::NewerFormat(version) => format!(
                 "its format, {version}, is newer than this version of dealkit supports; update dealkit"
             ),
-            Cause::Broken(what) => format!(
-                "it is damaged ({what}): something other than dealkit has changed it, or the disk has lost a part of \
+            Cause::Broken(damage) => format!(
+                "it is damaged ({damage}): something other than dealkit has changed it, or the disk has lost a part of \
                  it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
                  them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
             Cause::Unsupported(why) => (*why).to_owned(),
-            Cause::OtherName(why) => format!(
-                "{why}. A ledger must have one name: jobs that use another one do not see each other, and would create agents \
-                 twice. Nothing was sent"
+            Cause::SecondName(why) => format!(
+                "{why}. A ledger must have one name: jobs that open it under different names do not see each other, and would \
+                 create agents twice. Nothing was sent"
             ),
             Cause::Moved(how) => format!(
-                "{what} was {how} while it was open, and nothing more was sent. Put it back before you start the program \
+                "{subject} was {how} while it was open, and nothing more was sent. Put it back before you start the program \
                  again: without it, every agent would be created again"
             ),
-            Cause::DatabaseUrl(what) => format!(
-                "the database URL is invalid: {what}. Expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            Cause::InvalidDatabaseUrl(fault) => format!(
+                "the database URL is invalid: {fault}. Expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
             ),
             Cause::Unreachable(why) => format!(
                 "the database cannot be reached ({why}). Nothing is sent unless it can be recorded there; once it responds, \
                  {AGAIN}"
             ),
             Cause::LockDeleted => format!(
-                "the file with `-job-` in its name that shows other jobs that this one is alive was deleted. Nothing more was \
-                 sent; leave such files alone, and {AGAIN}"
+                "the file with `-job-` in its name, which shows other jobs that this one is alive, was deleted. Nothing more \
+                 was sent; do not delete such files, and {AGAIN}"
             ),
             Cause::LeaseLost => format!(
-                "the database was out of reach, or this program was stopped, for so long that other jobs take this one for \
-                 dead. Nothing more was sent; {AGAIN}"
+                "the database could not be reached, or this program was stopped, for so long that other jobs consider this \
+                 one dead. Nothing more was sent; {AGAIN}"
             ),
             Cause::Denied(reason) => format!(
-                "the database denies access ({reason}). Its owner can create the tables (ledger init) and grant the rights \
+                "the database denies access ({reason}). Have its owner create the tables (ledger init) and grant the rights \
                  that are needed; then {AGAIN}"
             ),
-            Cause::BaseUrl(problem) => format!("the base URL {problem}. Nothing was recorded"),
-            Cause::Refused(index, refusal) => {
-                format!("the entry at index {index} is rejected: {refusal}. Nothing was recorded")
+            Cause::InvalidBaseUrl(problem) => format!("the base URL {problem}. Nothing was recorded"),
+            Cause::Rejected(index, rejection) => {
+                format!("the entry at index {index} is rejected: {rejection}. Nothing was recorded")
             }
             Cause::Thread(error) => format!(
                 "the operating system did not start a thread ({error}). Nothing was sent; end other programs or raise the limit of \
@@ -274,7 +288,7 @@ impl Cause {
                         format!("{error}; make the file and its folder readable and writable, and {AGAIN}")
                     }
                     StorageFull | QuotaExceeded | FileTooLarge => {
-                        format!("{error}; make room, and {AGAIN}")
+                        format!("{error}; free some disk space, and {AGAIN}")
                     }
                     _ => format!("{error}; once that is fixed, {AGAIN}"),
                 }
@@ -289,7 +303,7 @@ impl From<io::Error> for Cause {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LedgerLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -300,9 +314,9 @@ impl fmt::Display for Place {
 
 impl fmt::Display for LedgerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { place, cause } = &*self.0;
-        let is_database = matches!(place, Place::Database(_));
-        write!(f, "ledger {place}: {}", cause.message(is_database))
+        let Inner { location, cause } = &*self.0;
+        let is_database = matches!(location, LedgerLocation::Database(_));
+        write!(f, "ledger {location}: {}", cause.message(is_database))
     }
 }
 
@@ -315,5 +329,5 @@ impl fmt::Debug for LedgerError {
     }
 }
 
-// Without a source: `Display` says all that is known.
+// There is no `source`: the message contains all that is known.
 impl StdError for LedgerError {}

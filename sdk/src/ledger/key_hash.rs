@@ -7,16 +7,17 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::{CodePointMapData, props::GeneralCategory};
 use serde_json::value::RawValue;
 
-/// Whether keys with this name are compared without regard to case. The same mailbox has addresses in any case.
-pub(super) fn ignore_case(keys: Option<&str>) -> bool {
-    keys == Some("email")
+/// Returns whether keys with this name are compared without regard to case: e-mail addresses that differ only in case reach the
+/// same mailbox.
+pub(super) fn ignores_case(key_name: Option<&str>) -> bool {
+    key_name == Some("email")
 }
 
-/// Returns the form in which a ledger compares a key, if its keys have this name: two rows whose keys have the same form are the same
-/// row.
+/// Normalizes a key as a ledger whose keys have this name does before it compares keys. Two rows whose normalized keys are
+/// equal are the same row.
 ///
-/// That is Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys are named
-/// `email`.
+/// The result is in Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys
+/// are named `email`.
 ///
 /// ```
 /// use dealkit::ledger::normalize_key;
@@ -25,12 +26,12 @@ pub(super) fn ignore_case(keys: Option<&str>) -> bool {
 /// assert_eq!(normalize_key(None, "e\u{301}"), "\u{e9}");
 /// ```
 pub fn normalize_key<'a>(name: impl Into<Option<&'a str>>, key: &str) -> String {
-    normalized(name.into(), key).into_owned()
+    normalize(name.into(), key).into_owned()
 }
 
-/// Normalizes a key for comparison: Unicode form NFC, without format characters (category Cf), and in lower case if the keys are
-/// named `email`. Programs that copy a table write `é` in either form, and add invisible characters to cells.
-pub(crate) fn normalized<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
+/// Normalizes a key for comparison: Unicode form NFC, without format characters (category Cf), and in lower case if the keys
+/// are named `email`. Programs that copy a table write `é` in either form, and add invisible characters to cells.
+pub(crate) fn normalize<'a>(key_name: Option<&str>, key: &'a str) -> Cow<'a, str> {
     let visible: Cow<'a, str> = if key.is_ascii() {
         key.into()
     } else {
@@ -40,7 +41,7 @@ pub(crate) fn normalized<'a>(keys: Option<&str>, key: &'a str) -> Cow<'a, str> {
         let nfc = ComposingNormalizerBorrowed::new_nfc();
         nfc.normalize(&visible).into_owned().into()
     };
-    if ignore_case(keys) {
+    if ignores_case(key_name) {
         visible.to_lowercase().into()
     } else {
         visible
@@ -57,24 +58,21 @@ pub(crate) struct KeyHash(pub(super) [u8; 16]);
 
 /// The hash that a ledger stores in place of a request or an e-mail address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Digest(pub(super) [u8; 16]);
+pub(crate) struct ValueHash(pub(super) [u8; 16]);
 
 impl Salt {
-    /// Hashes a key, normalized for this name of the keys.
-    pub(super) fn hash_key(&self, keys: Option<&str>, key: &str) -> KeyHash {
-        KeyHash(self.hash("", normalized(keys, key).as_bytes()))
+    /// Hashes a key, normalized for keys with this name.
+    pub(super) fn hash_key(&self, key_name: Option<&str>, key: &str) -> KeyHash {
+        KeyHash(self.hash("", normalize(key_name, key).as_bytes()))
     }
 
     /// Hashes an e-mail address, compared as keys named `email` are.
-    pub(crate) fn hash_email(&self, email: &str) -> Digest {
-        Digest(self.hash(
-            "email\0",
-            normalized(Some("email"), email.trim()).as_bytes(),
-        ))
+    pub(crate) fn hash_email(&self, email: &str) -> ValueHash {
+        ValueHash(self.hash("email\0", normalize(Some("email"), email.trim()).as_bytes()))
     }
 
     /// Hashes a request. Requests that differ only in the order of members, white space or escapes have the same hash.
-    pub(crate) fn hash_request(&self, body: &[u8]) -> Digest {
+    pub(crate) fn hash_request(&self, body: &[u8]) -> ValueHash {
         let mut canonical = String::with_capacity(body.len());
         let is_written = serde_json::from_slice(body)
             .is_ok_and(|json| write_canonical(json, MAX_DEPTH, &mut canonical).is_ok());
@@ -83,15 +81,15 @@ impl Salt {
         } else {
             body
         };
-        Digest(self.hash("request\0", body))
+        ValueHash(self.hash("request\0", body))
     }
 
-    /// Checks bytes of the header of the ledger that has this salt.
+    /// Hashes the header of the ledger with this salt.
     pub(super) fn hash_header(&self, header: &[u8]) -> [u8; 16] {
         self.hash("header\0", header)
     }
 
-    /// The BLAKE2b of the salt, the purpose and the value.
+    /// Computes the BLAKE2b hash of the salt, the purpose and the value.
     fn hash(&self, purpose: &str, value: &[u8]) -> [u8; 16] {
         let hash = Blake2b128::new_with_prefix(self.0);
         hash.chain_update(purpose)
@@ -101,11 +99,11 @@ impl Salt {
     }
 }
 
-/// The depth to which [`write_canonical`] descends: deeper values are written unchanged.
+/// The depth to which [`write_canonical`] descends. Deeper values are written unchanged.
 const MAX_DEPTH: usize = 127;
 
-/// Writes JSON with the members of each object sorted by name, without white space, and with strings escaped in one way.
-/// Numbers stay as they are written.
+/// Writes JSON in one canonical form: the members of each object sorted by name, no white space, and strings with only the
+/// required escapes. Numbers keep their digits.
 fn write_canonical(json: &RawValue, depth: usize, out: &mut String) -> serde_json::Result<()> {
     let text = json.get();
     match text.as_bytes().first() {

@@ -1,13 +1,13 @@
-//! The lease of a job: the time within which it may send the rows that it has claimed.
+//! Lease of a job: the time within which it may send the rows that it has claimed.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::{clock::Clock, owner::LockFile};
+use super::{clock::Clock, job_lock::LockFile};
 
-/// The time for which a database takes a job for alive after it was last heard from.
+/// The time for which a database considers a job alive after the last renewal of its lease.
 #[cfg_attr(
     not(feature = "ledger-postgres"),
     allow(dead_code, reason = "only a database has leases")
@@ -15,11 +15,11 @@ use super::{clock::Clock, owner::LockFile};
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
 /// The time between two renewals of a lease.
-pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(10);
+pub(super) const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time for which a job may send the rows that it has claimed, from the moment at which it began to renew its lease. The rest of
-/// the lease is for what was sent to arrive.
-const MAY_SEND: Duration = Duration::from_secs(40);
+/// The time for which a job may send claimed rows, from the moment at which it began to renew its lease. It is shorter than
+/// [`LEASE`], so that requests arrive before other jobs may claim the rows.
+const SEND_LIMIT: Duration = Duration::from_secs(40);
 
 /// The way in which other jobs learn that a job is alive.
 #[cfg_attr(
@@ -27,26 +27,27 @@ const MAY_SEND: Duration = Duration::from_secs(40);
     allow(dead_code, reason = "only a database has leases")
 )]
 pub(super) enum Liveness {
-    /// It has locked this file, and the operating system unlocks it when the process ends. `None` if it only reads.
+    /// It holds a lock on this file, which the operating system releases when the process ends. `None` if it only reads.
     Lock(Option<LockFile>),
     /// It renews its lease in the database.
     Lease,
 }
 
-/// The lease of a job. A job that has locked a file may send for as long as the file exists.
+/// The lease of a job, shared by its worker and its handles. A job that holds a file lock may send for as long as the file
+/// exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
-    term: Arc<Mutex<Term>>,
+    state: Arc<Mutex<LeaseState>>,
     clock: Clock,
 }
 
 #[derive(Debug, Default)]
-struct Term {
-    /// The number of leases that have begun: rows claimed with an earlier one must not be sent.
+struct LeaseState {
+    /// The number of leases that have begun. Rows claimed under an earlier lease must not be sent.
     number: u64,
-    /// The end of the lease, on the clock.
+    /// The end of the lease in the database, on the job's own clock.
     until: Option<Duration>,
-    /// The locked file, in place of an end.
+    /// The locked file, if the job has one in place of a lease in a database.
     lock: Option<LockFile>,
 }
 
@@ -58,35 +59,36 @@ impl Lease {
         }
     }
 
-    /// Begins another lease, at this time.
+    /// Begins a new lease at this time.
     pub(super) fn begin(&self, liveness: Liveness, now: Duration) {
-        let mut term = self.term_locked();
-        term.number += 1;
-        (term.until, term.lock) = match liveness {
+        let mut state = self.lock_state();
+        state.number += 1;
+        (state.until, state.lock) = match liveness {
             Liveness::Lock(lock) => (None, lock),
-            Liveness::Lease => (Some(now + MAY_SEND), None),
+            Liveness::Lease => (Some(now + SEND_LIMIT), None),
         };
     }
 
-    /// Extends the lease from this time on.
+    /// Extends the lease, counted from this time.
     pub(super) fn renew(&self, now: Duration) {
-        self.term_locked().until = Some(now + MAY_SEND);
+        self.lock_state().until = Some(now + SEND_LIMIT);
     }
 
-    /// Ends the lease, because other jobs may already take this one for dead.
+    /// Ends the lease, because other jobs may already consider this job dead.
     pub(super) fn end(&self) {
-        self.term_locked().until = Some(Duration::ZERO);
+        self.lock_state().until = Some(Duration::ZERO);
     }
 
-    pub(super) fn term(&self) -> u64 {
-        self.term_locked().number
+    pub(super) fn number(&self) -> u64 {
+        self.lock_state().number
     }
 
-    /// Returns the time for which rows claimed in this term may still be sent: zero once it is over, `None` without a limit.
-    pub(super) fn remaining(&self, term: u64) -> Option<Duration> {
+    /// Returns the time for which rows claimed under the lease with this number may still be sent: zero if that lease is over,
+    /// `None` if there is no limit.
+    pub(super) fn remaining(&self, number: u64) -> Option<Duration> {
         let now = self.clock.elapsed();
-        let current = self.term_locked();
-        if term != current.number || current.lock.as_ref().is_some_and(|lock| !lock.exists()) {
+        let current = self.lock_state();
+        if number != current.number || current.lock.as_ref().is_some_and(|lock| !lock.exists()) {
             return Some(Duration::ZERO);
         }
         Some(current.until?.saturating_sub(now))
@@ -94,10 +96,10 @@ impl Lease {
 
     /// Returns whether the current lease is over.
     pub(super) fn has_ended(&self) -> bool {
-        self.remaining(self.term()) == Some(Duration::ZERO)
+        self.remaining(self.number()) == Some(Duration::ZERO)
     }
 
-    fn term_locked(&self) -> MutexGuard<'_, Term> {
-        self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_state(&self) -> MutexGuard<'_, LeaseState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

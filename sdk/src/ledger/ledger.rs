@@ -1,4 +1,4 @@
-//! A ledger as a value.
+//! The public type `Ledger`: the path or URL of a ledger, and the operations on it.
 
 #[cfg(any(feature = "ledger-postgres", feature = "simulation"))]
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::postgres::{self, Database, Postgres};
 use super::{
     cancellation::CancellationFlag,
     clock::Clock,
-    error::{Cause, HIDDEN_URL, LedgerError, Place},
+    error::{Cause, HIDDEN_URL, LedgerError, LedgerLocation},
+    job_lock::is_job_file,
     maintenance::{self, LedgerSummary},
-    owner::is_of_job,
+    open_ledger::OpenLedger,
+    row::{LedgerRow, RequestInfo, RowEntry},
     sqlite::{self, Sqlite},
-    state::{LedgerRow, Record, RequestInfo},
     store::{Header, Store},
-    writer::Writer,
 };
 #[cfg(feature = "simulation")]
 use super::{
@@ -33,10 +33,10 @@ use crate::{
     value::{AgentId, Json},
 };
 
-/// A record of what became of each create: an SQLite file, or a PostgreSQL database.
+/// A local log of idempotency keys, with the outcome of each create: an SQLite file, or a PostgreSQL database.
 ///
-/// This value is only its name: creating one does nothing. Whatever uses the ledger opens it, and the first job creates
-/// it.
+/// This value is only the path or URL of the log: creating the value opens nothing. The first job creates the file or the
+/// tables.
 ///
 /// ```
 /// # fn example() -> Result<(), dealkit::ledger::LedgerError> {
@@ -44,11 +44,11 @@ use crate::{
 ///
 /// let ledger = Ledger::sqlite("agents.ledger");
 /// for row in ledger.summary()?.unresolved {
-///     println!("sent {:?}, request {:?}: nobody knows what became of it", row.sent_at, row.request_id);
+///     println!("sent {:?}, request {:?}: outcome unknown", row.sent_at, row.request_id);
 /// }
 /// ledger.resolve([
-///     ("ada@example.com", Some(AgentId::from("a_1"))), // looked up: there she is
-///     ("grace@example.com", None),                     // nobody there: the next run creates her
+///     ("ada@example.com", Some(AgentId::from("a_1"))), // the service has this agent
+///     ("grace@example.com", None),                     // no agent: the next run creates it
 /// ])?;
 /// # Ok(()) }
 /// ```
@@ -59,7 +59,7 @@ pub struct Ledger(Kind);
 enum Kind {
     Sqlite {
         path: PathBuf,
-        waits: bool,
+        waits_for_locks: bool,
     },
     #[cfg(feature = "ledger-postgres")]
     Postgres(Arc<Database>),
@@ -68,12 +68,12 @@ enum Kind {
 }
 
 impl Ledger {
-    /// The ledger in this file, an SQLite database. The first job creates it. For the URL of a database, use
-    /// [`postgres`](Self::postgres); one given here is not used, and no text shows it.
+    /// Names the ledger in this file, an SQLite database, which the first job creates. For the URL of a database, use
+    /// [`postgres`](Self::postgres): every operation rejects a URL passed here, and no message shows it.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        // A password may be anywhere in it.
-        let is_shown = !looks_like_database(&path.to_string_lossy());
+        // Any part of a URL may be a password.
+        let is_shown = !may_be_database_url(&path.to_string_lossy());
         let path = if is_shown {
             path
         } else {
@@ -81,28 +81,28 @@ impl Ledger {
         };
         Self(Kind::Sqlite {
             path: path.to_owned(),
-            waits: true,
+            waits_for_locks: true,
         })
     }
 
-    /// The ledger in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). The first job creates
-    /// its tables, in a schema of their own. For another service, or for keys with another name, name another schema.
+    /// Names the ledger in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). The first job
+    /// creates its tables, in a separate schema. For another service, or for keys with another name, name another schema.
     ///
-    /// The URL looks like `postgresql://user:password@host:5432/database`; escape characters other than letters and
-    /// digits in a user name or password, such as `%40` for `@`. The password can also come from the environment
-    /// variable `PGPASSWORD`. Besides most of libpq's parameters, the URL takes `schema`, for the tables (by default
-    /// `dealkit`), and `sslrootcert`, a file of further CA certificates to trust. Connections to other machines use TLS
-    /// and verify the certificate, unless the URL has `sslmode=disable`. No text shows the user or the password.
+    /// The URL looks like `postgresql://user:password@host:5432/database`; escape characters other than letters and digits in a
+    /// user name or password, such as `%40` for `@`. The password can also come from the environment variable `PGPASSWORD`. In
+    /// addition to most of libpq's parameters, the URL takes `schema`, for the tables (by default `dealkit`), and
+    /// `sslrootcert`, a file of further CA certificates to trust. Connections to other machines use TLS and verify the
+    /// certificate, unless the URL has `sslmode=disable`. No message shows the user or the password.
     ///
     /// # Errors
-    /// If it is not such a URL.
+    /// If the URL is invalid.
     #[cfg(feature = "ledger-postgres")]
     pub fn postgres(url: &str) -> Result<Self, LedgerError> {
         let database = Database::parse(url)?;
         Ok(Self(Kind::Postgres(Arc::new(database))))
     }
 
-    /// The path of the file, if it is one.
+    /// Returns the path of the file, or `None` for a database.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Sqlite { path, .. } => Some(path),
@@ -113,12 +113,13 @@ impl Ledger {
         }
     }
 
-    /// Creates the tables in the database, if they are missing, so that jobs need no permission to do so. A file needs none.
+    /// Creates the tables in the database, if they are missing, so that jobs need no permission to create them. Does nothing
+    /// for a file.
     ///
     /// # Errors
-    /// If the database cannot be reached, or denies it.
+    /// If the database cannot be reached, or denies access.
     pub fn init(&self) -> Result<(), LedgerError> {
-        self.apart(|| match &self.0 {
+        self.run_off_thread(|| match &self.0 {
             Kind::Sqlite { .. } => Ok(()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => postgres::init(database),
@@ -127,25 +128,25 @@ impl Ledger {
         })
     }
 
-    /// The ledgers in a folder, whatever their names, sorted by name. Subfolders are not searched, and a missing folder
-    /// has none.
+    /// Returns the ledgers in a folder, sorted by name. A file is recognised as a ledger by its content. Subfolders are not
+    /// searched, and a missing folder has no ledgers.
     ///
-    /// Two ledgers know nothing of each other's rows. So before a job starts a new one, [look up its
-    /// keys](Self::look_up) in the existing ones.
+    /// Two ledgers know nothing of each other's rows. So before a job starts a new ledger, [look up its keys](Self::look_up) in
+    /// the existing ledgers.
     ///
     /// # Errors
     /// If the folder cannot be read.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, LedgerError> {
         let folder = folder.as_ref();
-        let failed = |error| LedgerError::of_file(folder, Cause::Io(error));
+        let failed = |error| LedgerError::for_file(folder, Cause::Io(error));
         if !folder.exists() {
             return Ok(Vec::new());
         }
         let mut found = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            // A ledger that a job is creating is not in use yet, and one whose job was killed meanwhile never was.
-            if !is_of_job(&path) && is_ledger(&path) {
+            // A ledger that a job is still creating has no rows yet; if that job was killed, the file never gets any.
+            if !is_job_file(&path) && is_ledger(&path) {
                 found.push(path);
             }
         }
@@ -156,17 +157,19 @@ impl Ledger {
             .collect())
     }
 
-    /// Waits at most a second for other programs that keep the file locked, in place of half a minute: for files that the user
-    /// has not named, such as those [in a folder](Self::in_folder). A database is not affected.
+    /// Limits the wait for other programs that hold the file's lock to one second, in place of half a minute: for files that
+    /// the user has not named, such as the ledgers [in a folder](Self::in_folder). A database is not affected.
     pub fn without_waiting(mut self) -> Self {
-        if let Kind::Sqlite { waits, .. } = &mut self.0 {
-            *waits = false;
+        if let Kind::Sqlite {
+            waits_for_locks, ..
+        } = &mut self.0
+        {
+            *waits_for_locks = false;
         }
         self
     }
 
-    /// Returns what the ledger knows about each of these keys, in their order: `None` for a row that the next run
-    /// sends.
+    /// Returns the ledger's row for each of these keys, in their order; `None` for a row that the next run sends.
     ///
     /// `key_name` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
     /// jobs may have the ledger open. If the file does not exist yet, every item is `None`.
@@ -182,8 +185,8 @@ impl Ledger {
         self.look_up_all(key_name.into(), rows)
     }
 
-    /// Does the same as [`look_up`](Self::look_up), and compares the requests: each row is a pair of its key and the request that
-    /// it has now. [`LedgerRow::request_differs`] then says whether another request was sent.
+    /// Looks up rows as [`look_up`](Self::look_up) does, and compares the requests. Each row is a pair of its key and the
+    /// request that it has now; [`LedgerRow::request_differs`] is true if another request was sent.
     ///
     /// # Errors
     /// The same as for `look_up`.
@@ -206,28 +209,28 @@ impl Ledger {
             .into_iter()
             .map(|(key, request)| (key.as_ref().to_owned(), request))
             .collect();
-        self.apart(|| {
+        self.run_off_thread(|| {
             let Some(mut store) = self.open(false)? else {
                 return Ok(rows.iter().map(|_| None).collect());
             };
-            store.run(|store| store.refuse_other_keys(key_name))?;
+            store.run(|store| store.check_key_name(key_name))?;
             let header = store.header().clone();
             let hashes: Vec<_> = rows.iter().map(|(key, _)| header.hash(key)).collect();
-            let found = store.run(|store| store.look_up(&hashes))?.into_iter();
-            let compared = found.zip(&rows).map(|(recorded, (_, request))| {
+            let existing = store.run(|store| store.look_up(&hashes))?.into_iter();
+            let compared = existing.zip(&rows).map(|(row, (_, request))| {
                 let body = request.as_ref().map(|json| json.as_str().as_bytes());
                 let request = RequestInfo {
-                    body: body.map(|body| header.salt.hash_request(body)),
+                    body_hash: body.map(|body| header.salt.hash_request(body)),
                     ..RequestInfo::default()
                 };
-                Some(recorded?.compared_with(&request))
+                Some(row?.compared_with(&request))
             });
             Ok(compared.collect())
         })
     }
 
-    /// Returns what the ledger knows about a row whose agent has each of these e-mail addresses, in their order: to find rows
-    /// whose keys have changed. `None` if no request with the address was sent. Addresses are compared without regard to case.
+    /// Returns, for each of these e-mail addresses, a row whose request had this address, or `None` if none was sent. This
+    /// finds rows whose keys have changed. Addresses are compared without regard to case.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a ledger.
@@ -237,29 +240,30 @@ impl Ledger {
     ) -> Result<Vec<Option<LedgerRow>>, LedgerError> {
         let emails = emails.into_iter();
         let emails: Vec<_> = emails.map(|email| email.as_ref().to_owned()).collect();
-        self.apart(|| {
+        self.run_off_thread(|| {
             let Some(mut store) = self.open(false)? else {
                 return Ok(emails.iter().map(|_| None).collect());
             };
             let salt = store.header().salt;
             let hashes: Vec<_> = emails.iter().map(|email| salt.hash_email(email)).collect();
             let found = store.run(|store| store.read_emails(&hashes))?.into_iter();
-            let recorded = |rows: Vec<Record>| rows.iter().find_map(Record::recorded);
-            Ok(found.map(recorded).collect())
+            let first_row =
+                |entries: Vec<RowEntry>| entries.iter().find_map(RowEntry::to_ledger_row);
+            Ok(found.map(first_row).collect())
         })
     }
 
-    /// Makes sure that it is the ledger of the service with this base URL, if it is there.
+    /// Checks that this is the ledger of the service with this base URL. A ledger that does not exist yet passes.
     ///
     /// # Errors
-    /// If it is that of another service, or cannot be read; or if this is not a base URL.
+    /// If it is the ledger of another service, or cannot be read; or if `base_url` is not a base URL.
     pub fn check_service(&self, base_url: &str) -> Result<(), LedgerError> {
-        self.apart(|| {
-            let service = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
+        self.run_off_thread(|| {
+            let service = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
             let store = self.open(false)?;
             store.map_or(Ok(()), |store| {
                 let header = store.header();
-                header.refuse_other_service(&base_url::normalize(&service))
+                header.check_service(&base_url::normalize(&service))
             })
         })
     }
@@ -269,62 +273,61 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be read, is not a ledger, or is damaged.
     pub fn summary(&self) -> Result<LedgerSummary, LedgerError> {
-        self.with(false, maintenance::summary)
+        self.with_store(false, maintenance::summarize)
     }
 
-    /// Records what became of rows, each identified by its key in the job: the agent that was found, or `None` if there
-    /// is none. Returns how many rows changed.
+    /// Records the agents that were found for rows. Each entry is the key of a row and its agent, or `None` if the row has no
+    /// agent. Returns the number of rows that changed.
     ///
-    /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows
-    /// without one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run
-    /// sends them.
+    /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
+    /// one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run sends them.
     ///
     /// A row can be resolved again. Entries that the ledger already has are skipped. When this returns, everything is on disk.
     ///
     /// # Errors
-    /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending
-    /// the row; if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a
-    /// placeholder such as `n/a`. Then nothing is recorded, and [`LedgerError::index`] says which entry it is. No error
-    /// shows a key. Also if the file cannot be read or written, or is not a ledger.
+    /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending the row;
+    /// if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a placeholder such as
+    /// `n/a`. Then nothing is recorded, and [`LedgerError::index`] is the position of the entry. No error shows a key. Also if
+    /// the file cannot be read or written, or is not a ledger.
     pub fn resolve<K: AsRef<str>>(
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        let found = owned(found);
-        self.with(true, |store| {
+        let found = collect_owned(found);
+        self.with_store(true, |store| {
             maintenance::resolve(store, found, true, self.clock().unix_ms())
         })
     }
 
-    /// What [`resolve`](Self::resolve) would return for the same, without recording anything.
+    /// Returns the result of [`resolve`](Self::resolve) for the same entries, without recording anything.
     ///
     /// # Errors
-    /// Those of `resolve`.
+    /// The same as for `resolve`.
     pub fn resolve_dry_run<K: AsRef<str>>(
         &self,
         found: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        let found = owned(found);
-        self.with(true, |store| {
+        let found = collect_owned(found);
+        self.with_store(true, |store| {
             maintenance::resolve(store, found, false, self.clock().unix_ms())
         })
     }
 
-    /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for
-    /// the new URL are then accepted, and jobs for the old one are not.
+    /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for the new
+    /// URL are then accepted, and jobs for the old one are not.
     ///
-    /// Only do this if it is the same service, with the same agents: agents that the ledger knows as created will not
-    /// be created there.
+    /// Only do this if it is the same service, with the same agents: jobs for the new URL will not create agents that the
+    /// ledger has as created.
     ///
     /// # Errors
     /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
     pub fn set_base_url(&self, base_url: &str) -> Result<(), LedgerError> {
-        self.with(true, |store| {
-            let url = base_url::parse(base_url).map_err(Cause::BaseUrl)?;
+        self.with_store(true, |store| {
+            let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
             let service = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
-                let is_news = !base_url::is_same(&header.service, &service);
-                Ok(is_news.then(|| Header {
+                let is_changed = !base_url::is_same(&header.service, &service);
+                Ok(is_changed.then(|| Header {
                     service: service.clone(),
                     ..header.clone()
                 }))
@@ -332,48 +335,51 @@ impl Ledger {
         })
     }
 
-    /// Copies the ledger to a new file, as it is at one moment. Jobs may have it open. The copy is a ledger, too: keep it away from
-    /// jobs, which would not know the rows that were sent after it was made.
+    /// Copies a consistent snapshot of the ledger to a new file. Jobs may have the ledger open. The copy is a ledger, too, but
+    /// lacks the rows that are sent after the backup: do not run jobs with it.
     ///
     /// # Errors
-    /// If the file exists, or cannot be written; or if the ledger cannot be read, or is in a database: copy that with its own tools,
-    /// such as `pg_dump`.
+    /// If the file exists, or cannot be written; or if the ledger cannot be read, or is in a database: copy that with its own
+    /// tools, such as `pg_dump`.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<(), LedgerError> {
         let to = to.as_ref();
         let Some(path) = self.path() else {
-            let why =
-                "a ledger in a database is copied with the database's own tools, such as pg_dump";
-            return Err(LedgerError::new(self.place(), Cause::Unsupported(why)));
+            let cause = Cause::Unsupported(
+                "a ledger in a database is not copied by dealkit: use the database's own tools, such as pg_dump",
+            );
+            return Err(LedgerError::new(self.location(), cause));
         };
-        let failed = |cause| LedgerError::of_file(path, cause);
+        let failed = |cause| LedgerError::for_file(path, cause);
         let store = Sqlite::open(path, false, true).map_err(failed)?;
         let mut store =
             store.ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound).into()))?;
         // A copy of a damaged ledger would be of no use.
-        maintenance::summary(&mut store).map_err(failed)?;
+        maintenance::summarize(&mut store).map_err(failed)?;
         store
             .backup(to)
-            .map_err(|cause| LedgerError::of_file(to, cause))
+            .map_err(|cause| LedgerError::for_file(to, cause))
     }
 
-    fn with<T: Send>(
+    /// Opens an existing ledger, and calls a function with it.
+    fn with_store<T: Send>(
         &self,
         writes: bool,
         work: impl FnOnce(&mut (dyn Store + 'static)) -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
-        self.apart(|| {
+        self.run_off_thread(|| {
             let store = self.open(writes)?;
             let missing = || io::Error::from(io::ErrorKind::NotFound);
             store.ok_or_else(missing)?.run(work)
         })
     }
 
-    /// Does something that may wait for the network, on a thread of its own then: the calling one may belong to a runtime.
-    fn apart<T: Send>(
+    /// Calls a function that uses the ledger. With PostgreSQL, whose client needs an async runtime, it runs on another thread,
+    /// because the calling thread may belong to a runtime.
+    fn run_off_thread<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, Cause> + Send,
     ) -> Result<T, LedgerError> {
-        let done = match &self.0 {
+        let result = match &self.0 {
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => {
                 let joined = thread::scope(|scope| {
@@ -388,24 +394,26 @@ impl Ledger {
             }
             _ => work(),
         };
-        done.map_err(|cause| LedgerError::new(self.place(), cause))
+        result.map_err(|cause| LedgerError::new(self.location(), cause))
     }
 
-    fn place(&self) -> Place {
+    fn location(&self) -> LedgerLocation {
         match &self.0 {
-            Kind::Sqlite { path, .. } => Place::File(path.clone()),
+            Kind::Sqlite { path, .. } => LedgerLocation::File(path.clone()),
             #[cfg(feature = "ledger-postgres")]
-            Kind::Postgres(database) => database.place(),
+            Kind::Postgres(database) => database.location(),
             #[cfg(feature = "simulation")]
-            Kind::Memory(ledger) => ledger.place(),
+            Kind::Memory(ledger) => ledger.location(),
         }
     }
 
+    /// Opens an existing ledger; `None` if there is none.
     fn open(&self, writes: bool) -> Result<Option<Box<dyn Store>>, Cause> {
         Ok(match &self.0 {
-            Kind::Sqlite { path, waits } => {
-                Sqlite::open(path, writes, *waits)?.map(|store| Box::new(store) as _)
-            }
+            Kind::Sqlite {
+                path,
+                waits_for_locks,
+            } => Sqlite::open(path, writes, *waits_for_locks)?.map(|store| Box::new(store) as _),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Postgres::open(database)?.map(|store| Box::new(store) as _),
             #[cfg(feature = "simulation")]
@@ -413,52 +421,53 @@ impl Ledger {
         })
     }
 
-    /// Opens a ledger to send rows, or creates one.
+    /// Opens the ledger of a job, or creates it, and records the name of its keys.
     pub(super) fn open_to_send(
         &self,
         service: &str,
-        keys: Option<&str>,
+        key_name: Option<&str>,
         cancellation: &CancellationFlag,
     ) -> Result<Box<dyn Store>, Cause> {
-        if keys.is_some_and(|name| name.contains('\0')) {
+        if key_name.is_some_and(|name| name.contains('\0')) {
             return Err(Cause::Unsupported(
-                "the name of the keys contains the character U+0000",
+                "the name of the keys contains the character U+0000; choose a name without it",
             ));
         }
         let mut store: Box<dyn Store> = match &self.0 {
             Kind::Sqlite { path, .. } => {
-                Box::new(Sqlite::open_to_send(path, service, keys, cancellation)?)
+                Box::new(Sqlite::open_to_send(path, service, key_name, cancellation)?)
             }
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Box::new(Postgres::open_to_send(
                 database,
                 service,
-                keys,
+                key_name,
                 cancellation,
             )?),
             #[cfg(feature = "simulation")]
-            Kind::Memory(ledger) => Box::new(ledger.open_to_send(service, keys)?),
+            Kind::Memory(ledger) => Box::new(ledger.open_to_send(service, key_name)?),
         };
-        store.run(|store| store.bind(service, keys))?;
+        store.run(|store| store.bind_key_name(service, key_name))?;
         Ok(store)
     }
 
     /// Starts the worker of a job, or of a client's single creates, on a thread of its own.
-    pub(crate) fn start(
+    pub(crate) fn start_worker(
         &self,
         is_job: bool,
         service: String,
-        keys: Option<String>,
-    ) -> Result<Writer, LedgerError> {
+        key_name: Option<String>,
+    ) -> Result<OpenLedger, LedgerError> {
         let this = self.clone();
-        let open = move |cancellation: &CancellationFlag| {
-            this.open_to_send(&service, keys.as_deref(), cancellation)
+        let open_store = move |cancellation: &CancellationFlag| {
+            this.open_to_send(&service, key_name.as_deref(), cancellation)
         };
-        let (writer, worker) = Writer::new(self.place(), is_job, self.clock(), Box::new(open));
+        let (writer, worker) =
+            OpenLedger::new(self.location(), is_job, self.clock(), Box::new(open_store));
         match &self.0 {
             #[cfg(feature = "simulation")]
             Kind::Memory(ledger) => {
-                ledger.drive(worker);
+                ledger.spawn_worker(worker);
                 Ok(writer)
             }
             _ => writer.start_thread(worker),
@@ -473,7 +482,7 @@ impl Ledger {
         }
     }
 
-    /// The ledger in a simulated database, as this process uses it.
+    /// Names the ledger in a simulated database, as this process uses it.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn in_memory(database: &SimulatedDatabase, process: Arc<dyn Process>) -> Self {
@@ -482,23 +491,24 @@ impl Ledger {
     }
 }
 
-/// Returns whether this file is a ledger. A file that may not be read is one if it is named like one: it may be a colleague's.
+/// Returns whether this file is a ledger. A file that this user may not read counts as a ledger if it has the extension
+/// `.ledger`, because it may be another user's.
 fn is_ledger(path: &Path) -> bool {
-    let is_named = path
+    let has_extension = path
         .extension()
         .is_some_and(|extension| extension == "ledger");
     let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    sqlite::is_ledger(path).unwrap_or_else(|error| is_named && is_denied(error))
+    sqlite::is_ledger(path).unwrap_or_else(|error| has_extension && is_denied(error))
 }
 
-/// Whether this is the URL of a PostgreSQL database.
-fn is_database(name: &str) -> bool {
+/// Returns whether this is the URL of a PostgreSQL database.
+fn is_database_url(name: &str) -> bool {
     let scheme = name.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| ["postgresql", "postgres"].contains(&&*scheme.to_ascii_lowercase()))
 }
 
-/// Whether this may be the URL of a database, such as one with another scheme, or libpq's `host=… password=…`.
-fn looks_like_database(name: &str) -> bool {
+/// Returns whether this may be the URL of a database, such as a URL with another scheme, or libpq's `host=… password=…`.
+fn may_be_database_url(name: &str) -> bool {
     let is_parameter = |word: &str| {
         let name = word
             .split_once('=')
@@ -508,7 +518,7 @@ fn looks_like_database(name: &str) -> bool {
         ];
         name.is_some_and(|name| names.contains(&&*name))
     };
-    // Around an equals sign, libpq allows spaces.
+    // libpq allows spaces around an equals sign.
     let name = name.trim_start();
     let scheme = name
         .split_once(':')
@@ -524,11 +534,11 @@ impl FromStr for Ledger {
     type Err = LedgerError;
 
     fn from_str(name: &str) -> Result<Self, LedgerError> {
-        if !is_database(name) {
-            return match looks_like_database(name) {
-                true => Err(LedgerError::of_file(
+        if !is_database_url(name) {
+            return match may_be_database_url(name) {
+                true => Err(LedgerError::for_file(
                     HIDDEN_URL.as_ref(),
-                    Cause::DatabaseUrl("it must begin with postgresql://"),
+                    Cause::InvalidDatabaseUrl("it must begin with postgresql://"),
                 )),
                 false => Ok(Self::sqlite(name)),
             };
@@ -536,9 +546,11 @@ impl FromStr for Ledger {
         #[cfg(feature = "ledger-postgres")]
         return Self::postgres(name);
         #[cfg(not(feature = "ledger-postgres"))]
-        Err(LedgerError::of_file(
+        Err(LedgerError::for_file(
             HIDDEN_URL.as_ref(),
-            Cause::NotALedger("this program was built without dealkit's feature ledger-postgres"),
+            Cause::Unsupported(
+                "this program was built without dealkit's feature ledger-postgres; enable that feature, or use a file",
+            ),
         ))
     }
 }
@@ -546,11 +558,11 @@ impl FromStr for Ledger {
 /// The path of the file, or the URL of the database without the user and the password.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place().fmt(f)
+        self.location().fmt(f)
     }
 }
 
-fn owned<K: AsRef<str>>(
+fn collect_owned<K: AsRef<str>>(
     found: impl IntoIterator<Item = (K, Option<AgentId>)>,
 ) -> Vec<(String, Option<AgentId>)> {
     let found = found.into_iter();

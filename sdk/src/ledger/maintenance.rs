@@ -1,4 +1,4 @@
-//! What people find out about rows, and what they ask.
+//! Manual operations on ledgers: the summary, and the resolution of unresolved rows.
 
 use std::{collections::HashSet, fmt};
 
@@ -6,36 +6,36 @@ use chrono::{DateTime, Utc};
 use http::StatusCode;
 
 use super::{
-    error::{Cause, Refusal},
-    state::{AgentOwners, LedgerRow, Row, State, check_agent},
-    store::{Header, Rows, Store, Touched},
+    error::{Cause, Rejection},
+    row::{AgentOwners, LedgerRow, Row, State, check_agent},
+    store::{Header, Rows, Store, TransactionScope},
 };
 use crate::value::{AgentId, Json};
 
-/// What a ledger has, as numbers of rows.
+/// The number of rows in each state, and the unresolved rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LedgerSummary {
     /// The base URL of the service.
     pub service: String,
-    /// The name of the rows' keys, such as `email`, if a job has set it.
+    /// The name of the keys, such as `email`, if a job has set it.
     pub key_name: Option<String>,
-    /// Rows whose agent was created.
+    /// Rows whose agents the service has created.
     pub succeeded: usize,
     /// Rows that the service rejected.
     pub rejected: usize,
-    /// Rows for which somebody has found an agent.
+    /// Rows that were resolved with an agent, by hand or by a callback.
     pub resolved_with_agent: usize,
-    /// Rows for which somebody has found that there is no agent: the next run sends them.
+    /// Rows that were resolved as having no agent, by hand or by a callback. The next run sends them.
     pub resolved_without_agent: usize,
     /// Rows that a job is sending now.
     pub in_flight: usize,
-    /// Rows of which nobody knows whether they have an agent, in the order in which they were sent. With the time, the status
-    /// and the request's id, whoever runs the service can look for the requests.
+    /// Rows whose outcome is unknown, in the order in which they were sent. The service's operator can look up their requests
+    /// by the time, the status and the request id.
     pub unresolved: Vec<LedgerRow>,
 }
 
-/// An unresolved row about which [`CreateMany::resolve`](crate::CreateMany::resolve) asks.
+/// An unresolved row, as passed to the callback of [`CreateMany::resolve`](crate::CreateMany::resolve).
 ///
 /// `Debug` shows no personal data.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct UnresolvedRow {
     pub key: String,
     /// The request that would create the agent.
     pub request: Json,
-    /// When it was sent, by the clock of the machine that sent it.
+    /// The time at which the row was sent, by the clock of the machine that sent it.
     pub sent_at: DateTime<Utc>,
     /// The status of the response, if there was one.
     pub status: Option<StatusCode>,
@@ -54,7 +54,7 @@ pub struct UnresolvedRow {
 }
 
 impl UnresolvedRow {
-    /// A row that was sent at this time, and has had no response: for tests of your own function.
+    /// Makes a row that was sent at this time and had no response, for tests of your callback.
     pub fn new(key: impl Into<String>, request: Json, sent_at: DateTime<Utc>) -> Self {
         Self {
             key: key.into(),
@@ -76,24 +76,24 @@ impl fmt::Debug for UnresolvedRow {
     }
 }
 
-/// The answer to the question whether an unresolved row has an agent; see
-/// [`CreateMany::resolve`](crate::CreateMany::resolve).
+/// The result of looking for the agent of an unresolved row; see [`CreateMany::resolve`](crate::CreateMany::resolve).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// It has this one. The ledger records that, and the row is reported as already created.
+    /// The row has this agent. The ledger records the agent, and the row is reported as already created.
     Agent(AgentId),
-    /// It has certainly none, and none is on its way: the row is sent again. What has not been found *yet* is
-    /// [`Unknown`](Self::Unknown).
+    /// The row certainly has no agent, and no request for it is still in transit: the row is sent again. If the agent was only
+    /// not found *yet*, use [`Unknown`](Self::Unknown).
     NoAgent,
-    /// Nobody can tell: the row stays unknown, and nothing is sent.
+    /// It cannot be determined: the outcome stays unknown, and nothing is sent.
     Unknown,
 }
 
-/// Records the agents that were found, at this time, unless they are only to be checked. Returns how many rows that changes.
+/// Records the agents that were found, and returns the number of rows that this changes. With `commits` false, checks
+/// everything and changes nothing. `now` is the time in milliseconds since 1970.
 pub(super) fn resolve(
     store: &mut dyn Store,
     found: Vec<(String, Option<AgentId>)>,
-    is_to_last: bool,
+    commits: bool,
     now: i64,
 ) -> Result<usize, Cause> {
     let found = found.into_iter();
@@ -103,22 +103,22 @@ pub(super) fn resolve(
     let mut keys = HashSet::new();
     for (index, (key, _)) in found.iter().enumerate() {
         if !keys.insert(*key) {
-            return Err(Cause::Refused(index, Refusal::SameKey));
+            return Err(Cause::Rejected(index, Rejection::DuplicateKey));
         }
     }
-    let mut touched = Touched {
+    let mut scope = TransactionScope {
         keys: keys.into_iter().collect(),
-        ..Touched::default()
+        ..TransactionScope::default()
     };
     for (_, agent_id) in &found {
-        touched.add_agent(agent_id.as_ref());
+        scope.add_agent(agent_id.as_ref());
     }
     let mut changed = 0;
     let mut work = |_: &Header, rows: &mut Rows, owners: &mut AgentOwners| {
         let known = |key| rows.get(key).and_then(Row::current).is_some();
         if let Some(index) = found.iter().position(|(key, _)| !known(key)) {
-            // First: a key that the ledger does not have is the cause of what else may be wrong.
-            return Err(Cause::Refused(index, Refusal::UnknownKey));
+            // This check comes first, because an unknown key may cause the other errors.
+            return Err(Cause::Rejected(index, Rejection::UnknownKey));
         }
         changed = 0;
         let mut agents = HashSet::new();
@@ -127,33 +127,35 @@ pub(super) fn resolve(
             let is_new = agent_id.is_none_or(|id| agents.insert(id));
             let checked =
                 check_agent(owners, *key, agent_id).map_err(|rejection| match rejection {
-                    Refusal::AgentOfAnotherRow if !is_new => Refusal::SameAgent,
+                    Rejection::AgentOfAnotherRow if !is_new => Rejection::DuplicateAgent,
                     rejection => rejection,
                 });
             let row = rows.entry(*key).or_default();
             let resolved = checked.and_then(|()| row.resolve(now, agent_id));
-            changed += usize::from(resolved.map_err(|rejection| Cause::Refused(index, rejection))?);
+            changed +=
+                usize::from(resolved.map_err(|rejection| Cause::Rejected(index, rejection))?);
         }
-        Ok(is_to_last)
+        Ok(commits)
     };
-    store.change(&touched, &mut work)?;
+    store.change_rows(&scope, &mut work)?;
     Ok(changed)
 }
 
-pub(super) fn summary(store: &mut (dyn Store + 'static)) -> Result<LedgerSummary, Cause> {
+/// Counts the rows of a ledger, and lists the unresolved ones.
+pub(super) fn summarize(store: &mut (dyn Store + 'static)) -> Result<LedgerSummary, Cause> {
     let header = store.header();
     let mut summary = LedgerSummary {
         service: header.service.clone(),
-        key_name: header.keys.clone(),
+        key_name: header.key_name.clone(),
         ..LedgerSummary::default()
     };
-    store.for_each(&mut |record| match record.state {
+    store.for_each_row(&mut |entry| match entry.state {
         State::Succeeded => summary.succeeded += 1,
-        State::Resolved if record.agent_id.is_some() => summary.resolved_with_agent += 1,
+        State::Resolved if entry.agent_id.is_some() => summary.resolved_with_agent += 1,
         State::Resolved => summary.resolved_without_agent += 1,
         State::Rejected => summary.rejected += 1,
-        State::Sending if record.is_in_flight() => summary.in_flight += 1,
-        State::Sending | State::Unknown => summary.unresolved.extend(record.recorded()),
+        State::Sending if entry.is_in_flight() => summary.in_flight += 1,
+        State::Sending | State::Unknown => summary.unresolved.extend(entry.to_ledger_row()),
     })?;
     summary.unresolved.sort_by_key(|row| row.sent_at);
     Ok(summary)

@@ -1,4 +1,4 @@
-//! A ledger in memory, for the simulator: a database that fails when its [`Process`] says so. Its jobs have leases, as in
+//! A ledger in memory, for the simulator: a database whose faults a [`Process`] decides. Its jobs have leases, as in
 //! PostgreSQL.
 
 use std::{
@@ -14,13 +14,13 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     clock::Clock,
-    error::{Cause, Place},
-    key_hash::{Digest, KeyHash, Salt},
+    error::{Cause, LedgerLocation},
+    key_hash::{KeyHash, Salt, ValueHash},
     lease::{LEASE, Liveness},
     process::{Access, Process, TransactionEnd},
-    state::{AgentOwners, Job, Record, Row},
-    store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed},
-    worker::{Next, Worker},
+    row::{AgentOwners, Job, Row, RowEntry},
+    store::{Header, HeaderChange, Rows, RowsChange, Store, TransactionScope, diff_entries},
+    worker::{NextAction, Worker},
 };
 
 /// A simulated database. Clones share their tables.
@@ -28,29 +28,31 @@ use super::{
 pub struct Database(Arc<Mutex<Tables>>);
 
 struct Tables {
-    /// When its clock began.
-    began: Instant,
+    /// The start of the database's clock.
+    started: Instant,
     header: Option<Header>,
     rows: Rows,
     /// The end of each job's lease.
     jobs: BTreeMap<i64, Duration>,
     last_job: u32,
-    /// The jobs that were told that their leases have ended.
+    /// The jobs that have learned from the database that their leases have ended.
     rejected: BTreeSet<i64>,
+    /// The number of claims under another header than the job's.
     misplaced_claims: usize,
+    /// True while another ledger has this one's name.
     is_moved: bool,
-    /// Entries of a transaction without a response, which will be committed.
-    pending: Vec<(KeyHash, i64, Option<Record>)>,
+    /// Entries of a transaction without a response, which is committed before the next one.
+    pending: Vec<(KeyHash, i64, Option<RowEntry>)>,
 }
 
-/// An entry of a row that is committed: the last one of a row counts.
+/// A committed entry of a row. The last entry of a row is the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its state: `sending`, `succeeded`, `rejected`, `unknown` or `resolved`.
+pub struct CommittedEntry {
+    /// The state: `sending`, `succeeded`, `rejected`, `unknown` or `resolved`.
     pub state: &'static str,
     /// The agent's identifier.
     pub agent_id: Option<String>,
-    /// The number of the job that is sending the row, and of its process.
+    /// The number of the job that has claimed the row.
     pub job: Option<i64>,
     /// The number of the process of that job.
     pub process: Option<u32>,
@@ -59,11 +61,11 @@ pub struct Entry {
 }
 
 impl Database {
-    /// A database without tables, whose clock begins now.
+    /// Makes a database without tables, whose clock starts now.
     #[expect(clippy::new_without_default, reason = "it reads the clock")]
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Tables {
-            began: Instant::now(),
+            started: Instant::now(),
             header: None,
             rows: Rows::new(),
             jobs: BTreeMap::new(),
@@ -75,43 +77,43 @@ impl Database {
         })))
     }
 
-    /// The committed entries of a row with this key, oldest first.
-    pub fn entries(&self, key: &str) -> Vec<Entry> {
-        let tables = self.lock();
+    /// Returns the committed entries of the row with this key, oldest first.
+    pub fn entries(&self, key: &str) -> Vec<CommittedEntry> {
+        let tables = self.lock_tables();
         let key = tables.header.as_ref().map(|header| header.hash(key));
-        let row = key.map(|key| tables.row(&key)).unwrap_or_default();
-        row.0.iter().map(Entry::of).collect()
+        let row = key.map(|key| tables.read_row(&key)).unwrap_or_default();
+        row.0.iter().map(CommittedEntry::from_row_entry).collect()
     }
 
-    /// The committed entries of all rows, oldest first.
-    pub fn rows(&self) -> Vec<Vec<Entry>> {
-        let tables = self.lock();
-        let rows = tables.rows.keys().map(|key| tables.row(key));
-        rows.map(|row| row.0.iter().map(Entry::of).collect())
+    /// Returns the committed entries of all rows, oldest first.
+    pub fn rows(&self) -> Vec<Vec<CommittedEntry>> {
+        let tables = self.lock_tables();
+        let rows = tables.rows.keys().map(|key| tables.read_row(key));
+        rows.map(|row| row.0.iter().map(CommittedEntry::from_row_entry).collect())
             .collect()
     }
 
-    /// Ends the leases of all jobs, as if they had not been heard from.
+    /// Ends the leases of all jobs, as if they had not been renewed in time.
     pub fn end_leases(&self) {
-        self.lock().jobs.clear();
+        self.lock_tables().jobs.clear();
     }
 
-    /// Puts another ledger in its place, or puts it back.
+    /// Replaces the ledger by another one, or restores it.
     pub fn set_moved(&self, is_moved: bool) {
-        self.lock().is_moved = is_moved;
+        self.lock_tables().is_moved = is_moved;
     }
 
-    /// The numbers of the jobs that have learned from the database that they may send nothing more.
+    /// Returns the numbers of the jobs that have learned from the database that they may send nothing more.
     pub fn rejected_jobs(&self) -> BTreeSet<i64> {
-        self.lock().rejected.clone()
+        self.lock_tables().rejected.clone()
     }
 
-    /// The claims that were committed although the ledger had another header than when its job was opened.
+    /// Returns the number of claims that were committed although the header had changed since their jobs opened the ledger.
     pub fn misplaced_claims(&self) -> usize {
-        self.lock().misplaced_claims
+        self.lock_tables().misplaced_claims
     }
 
-    fn lock(&self) -> MutexGuard<'_, Tables> {
+    fn lock_tables(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -122,33 +124,33 @@ impl fmt::Debug for Database {
     }
 }
 
-impl Entry {
-    fn of(record: &Record) -> Self {
+impl CommittedEntry {
+    fn from_row_entry(entry: &RowEntry) -> Self {
         Self {
-            state: record.state.as_str(),
-            agent_id: record.agent_id.clone(),
-            job: record.job.map(|job| job.number),
-            process: record.job.map(|job| process_of(job.number)),
-            is_alive: record.is_in_flight(),
+            state: entry.state.as_str(),
+            agent_id: entry.agent_id.clone(),
+            job: entry.job.map(|job| job.number),
+            process: entry.job.map(|job| process_number(job.number)),
+            is_alive: entry.is_in_flight(),
         }
     }
 }
 
-fn process_of(job: i64) -> u32 {
+fn process_number(job: i64) -> u32 {
     u32::try_from(job >> 32).unwrap_or_default()
 }
 
 impl Tables {
     fn is_alive(&self, job: i64) -> bool {
-        let now = self.began.elapsed();
+        let now = self.started.elapsed();
         self.jobs.get(&job).is_some_and(|until| *until > now)
     }
 
-    /// A row, with what is known of its job now.
-    fn row(&self, key: &KeyHash) -> Row {
+    /// Returns the row with this key, and sets for each job of its entries whether the job is alive now.
+    fn read_row(&self, key: &KeyHash) -> Row {
         let mut row = self.rows.get(key).cloned().unwrap_or_default();
-        for record in &mut row.0 {
-            record.job = record.job.map(|job| Job {
+        for entry in &mut row.0 {
+            entry.job = entry.job.map(|job| Job {
                 is_alive: self.is_alive(job.number),
                 ..job
             });
@@ -156,28 +158,31 @@ impl Tables {
         row
     }
 
-    fn put(&mut self, entries: impl IntoIterator<Item = (KeyHash, i64, Option<Record>)>) {
-        for (key, entry, record) in entries {
+    fn write_entries(
+        &mut self,
+        entries: impl IntoIterator<Item = (KeyHash, i64, Option<RowEntry>)>,
+    ) {
+        for (key, number, entry) in entries {
             let row = &mut self.rows.entry(key).or_default().0;
-            let entry = usize::try_from(entry).unwrap_or_default();
-            match (record, row.get_mut(entry)) {
-                (Some(record), Some(old)) => *old = record,
-                (Some(record), None) => row.push(record),
-                (None, _) => row.truncate(entry),
+            let number = usize::try_from(number).unwrap_or_default();
+            match (entry, row.get_mut(number)) {
+                (Some(entry), Some(old)) => *old = entry,
+                (Some(entry), None) => row.push(entry),
+                (None, _) => row.truncate(number),
             }
         }
         self.rows.retain(|_, row| !row.0.is_empty());
     }
 
-    /// Ends the transaction without a response: until then, it has locked its rows.
+    /// Commits the transaction without a response. Other transactions wait for it, because it has locked its rows.
     fn end_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.put(pending);
+        self.write_entries(pending);
     }
 
-    fn owners(&self, agent: &str) -> Vec<KeyHash> {
+    fn find_owners(&self, agent: &str) -> Vec<KeyHash> {
         let has_agent =
-            |row: &Row| row.current().and_then(|record| record.agent_id.as_deref()) == Some(agent);
+            |row: &Row| row.current().and_then(|entry| entry.agent_id.as_deref()) == Some(agent);
         let rows = self.rows.iter().filter(|(_, row)| has_agent(row));
         rows.map(|(key, _)| *key).collect()
     }
@@ -212,24 +217,24 @@ impl SimulatedLedger {
         }
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place::Database("memory".into())
+    pub(super) fn location(&self) -> LedgerLocation {
+        LedgerLocation::Database("memory".into())
     }
 
     /// Runs the worker of a job as a task of the process.
-    pub(super) fn drive(&self, mut worker: Worker) {
+    pub(super) fn spawn_worker(&self, mut worker: Worker) {
         let process = Arc::clone(&self.process);
         Arc::clone(&process).spawn(Box::pin(async move {
             loop {
-                match worker.next() {
-                    Next::Step(command) => {
+                match worker.next_action() {
+                    NextAction::Step(command) => {
                         process.wait().await;
-                        let replies = worker.step(command);
+                        let replies = worker.execute(command);
                         process.wait().await;
                         replies.send();
                     }
-                    Next::End => return,
-                    Next::Wait(limit) => {
+                    NextAction::End => return,
+                    NextAction::Wait(limit) => {
                         let requests = future::poll_fn(|context| worker.poll_requests(context));
                         let _ = timeout(limit.unwrap_or(Duration::MAX), requests).await;
                     }
@@ -239,8 +244,8 @@ impl SimulatedLedger {
     }
 
     pub(super) fn open(&self) -> Result<Option<MemoryStore>, Cause> {
-        self.begin(Access::Read)?;
-        let header = self.database.lock().header.clone();
+        self.begin_transaction(Access::Read)?;
+        let header = self.database.lock_tables().header.clone();
         Ok(header.map(|header| MemoryStore {
             ledger: self.clone(),
             header,
@@ -251,22 +256,22 @@ impl SimulatedLedger {
     pub(super) fn open_to_send(
         &self,
         service: &str,
-        keys: Option<&str>,
+        key_name: Option<&str>,
     ) -> Result<MemoryStore, Cause> {
-        self.begin(Access::Open)?;
-        let mut tables = self.database.lock();
+        self.begin_transaction(Access::Open)?;
+        let mut tables = self.database.lock_tables();
         if tables.is_moved {
-            return Err(Cause::Unreachable("it is being put back".to_owned()));
+            return Err(Cause::Unreachable("it is being restored".to_owned()));
         }
         let header = tables.header.get_or_insert_with(|| Header {
             salt: Salt([0; 32]),
             service: service.to_owned(),
-            keys: keys.map(str::to_owned),
+            key_name: key_name.map(str::to_owned),
         });
         let header = header.clone();
         tables.last_job += 1;
         let job = (i64::from(self.process.number()) << 32) | i64::from(tables.last_job);
-        let until = tables.began.elapsed() + LEASE;
+        let until = tables.started.elapsed() + LEASE;
         tables.jobs.insert(job, until);
         Ok(MemoryStore {
             ledger: self.clone(),
@@ -275,8 +280,8 @@ impl SimulatedLedger {
         })
     }
 
-    /// Returns the end of the transaction, unless the database cannot be used.
-    fn begin(&self, access: Access) -> Result<TransactionEnd, Cause> {
+    /// Begins a transaction, and returns how it will end. Fails if the database cannot be used.
+    fn begin_transaction(&self, access: Access) -> Result<TransactionEnd, Cause> {
         let unreachable = || Cause::Unreachable("the connection is broken".to_owned());
         match self.process.transaction_end(access) {
             _ if self.process.has_ended() => Err(unreachable()),
@@ -295,16 +300,16 @@ pub(super) struct MemoryStore {
 }
 
 impl MemoryStore {
-    fn reading<T>(&self, work: impl FnOnce(&Tables) -> T) -> Result<T, Cause> {
-        self.ledger.begin(Access::Read)?;
-        Ok(work(&self.ledger.database.lock()))
+    fn read_tables<T>(&self, work: impl FnOnce(&Tables) -> T) -> Result<T, Cause> {
+        self.ledger.begin_transaction(Access::Read)?;
+        Ok(work(&self.ledger.database.lock_tables()))
     }
 }
 
 impl Drop for MemoryStore {
     fn drop(&mut self) {
         if !self.ledger.process.has_ended() {
-            self.ledger.database.lock().jobs.remove(&self.job);
+            self.ledger.database.lock_tables().jobs.remove(&self.job);
         }
     }
 }
@@ -323,41 +328,45 @@ impl Store for MemoryStore {
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
-        self.reading(|tables| tables.rows.is_empty())
+        self.read_tables(|tables| tables.rows.is_empty())
     }
 
-    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
-        self.reading(|tables| keys.iter().map(|key| tables.row(key).0.pop()).collect())
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause> {
+        self.read_tables(|tables| {
+            keys.iter()
+                .map(|key| tables.read_row(key).0.pop())
+                .collect()
+        })
     }
 
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause> {
-        self.reading(|tables| {
+    fn read_emails(&mut self, emails: &[ValueHash]) -> Result<Vec<Vec<RowEntry>>, Cause> {
+        self.read_tables(|tables| {
             let rows = tables.rows.iter();
-            let of_email = |email: &Digest| {
-                let has_email = |record: &Record| record.request.email.as_ref() == Some(email);
+            let find_rows = |email: &ValueHash| {
+                let has_email = |entry: &RowEntry| entry.request.email_hash.as_ref() == Some(email);
                 let rows = rows.clone().filter(|(_, row)| row.0.iter().any(has_email));
-                rows.filter_map(|(key, _)| tables.row(key).0.pop())
+                rows.filter_map(|(key, _)| tables.read_row(key).0.pop())
                     .collect()
             };
-            emails.iter().map(of_email).collect()
+            emails.iter().map(find_rows).collect()
         })
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
-        self.reading(|tables| {
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(RowEntry)) -> Result<(), Cause> {
+        self.read_tables(|tables| {
             let rows = tables.rows.keys();
-            rows.filter_map(|key| tables.row(key).0.pop())
-                .for_each(&mut *take);
+            rows.filter_map(|key| tables.read_row(key).0.pop())
+                .for_each(&mut *visit);
         })
     }
 
-    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let has_claims = !touched.claims.is_empty();
-        let transaction_end = self.ledger.begin(match has_claims {
+    fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause> {
+        let has_claims = !scope.claims.is_empty();
+        let transaction_end = self.ledger.begin_transaction(match has_claims {
             true => Access::Claim,
             false => Access::Record,
         })?;
-        let mut tables = self.ledger.database.lock();
+        let mut tables = self.ledger.database.lock_tables();
         tables.end_pending();
         let header = tables.header.clone().ok_or(Cause::Moved("deleted"))?;
         if tables.is_moved {
@@ -367,21 +376,21 @@ impl Store for MemoryStore {
             tables.rejected.insert(self.job);
             return Err(Cause::LeaseLost);
         }
-        let stored: Rows = touched
+        let stored: Rows = scope
             .keys
             .iter()
-            .map(|key| (*key, tables.row(key)))
+            .map(|key| (*key, tables.read_row(key)))
             .collect();
         let mut rows = stored.clone();
-        let agents = touched.agents.iter();
+        let agents = scope.agents.iter();
         let mut owners: AgentOwners = agents
-            .map(|agent| (agent.clone(), tables.owners(agent)))
+            .map(|agent| (agent.clone(), tables.find_owners(agent)))
             .collect();
         if !work(&header, &mut rows, &mut owners)? {
             return Ok(());
         }
-        let entries = changed(&stored, &rows);
-        let entries = entries.map(|entry| (entry.key, entry.entry, entry.new.cloned()));
+        let entries = diff_entries(&stored, &rows);
+        let entries = entries.map(|change| (change.key, change.number, change.new.cloned()));
         let entries: Vec<_> = entries.collect();
         let is_misplaced = has_claims && header != self.header;
         tables.misplaced_claims += usize::from(is_misplaced);
@@ -391,16 +400,16 @@ impl Store for MemoryStore {
             }
             return Err(Cause::Unreachable("the connection broke".to_owned()));
         }
-        tables.put(entries);
+        tables.write_entries(entries);
         Ok(())
     }
 
-    fn renew(&mut self) -> Result<bool, Cause> {
-        let transaction_end = self.ledger.begin(Access::Renew)?;
-        let mut tables = self.ledger.database.lock();
+    fn renew_lease(&mut self) -> Result<bool, Cause> {
+        let transaction_end = self.ledger.begin_transaction(Access::Renew)?;
+        let mut tables = self.ledger.database.lock_tables();
         let is_alive = tables.is_alive(self.job);
         if is_alive && transaction_end != (TransactionEnd::Unanswered { commits: false }) {
-            let until = tables.began.elapsed() + LEASE;
+            let until = tables.started.elapsed() + LEASE;
             tables.jobs.insert(self.job, until);
         }
         match transaction_end {
@@ -417,7 +426,7 @@ impl Store for MemoryStore {
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
-        let mut tables = self.ledger.database.lock();
+        let mut tables = self.ledger.database.lock_tables();
         let current = tables.header.clone().ok_or(Cause::Moved("deleted"))?;
         let new = work(&current, tables.rows.is_empty())?.unwrap_or(current);
         tables.header = Some(new.clone());

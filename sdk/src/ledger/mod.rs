@@ -1,20 +1,20 @@
-//! What is known of each create, and when it may be sent: the ledger.
+//! Ledgers: local logs of idempotency keys, which keep programs from creating an agent twice.
 //!
-//! [`CreateMany::ledger`](crate::CreateMany::ledger) keeps one, so that a job that was interrupted can be run again, even
-//! after a crash of the machine, and creates no agent twice. Several jobs may share a ledger, on one machine or, in PostgreSQL, on
-//! many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one agent with a key, for a program that may be run twice.
+//! With [`CreateMany::ledger`](crate::CreateMany::ledger), an interrupted job can be run again, even after a crash of the
+//! machine: the ledger knows which rows were sent, and none creates a second agent. Several jobs may share a ledger, on one
+//! machine or, with PostgreSQL, on many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one agent
+//! under an idempotency key, for a program that may be run twice.
 //!
-//! [`Ledger`] has what people do between two runs: find out what it has on rows, resolve the unresolved ones, and
-//! record that the service has another base URL. Nothing there sends anything.
+//! [`Ledger`] also has the manual operations between two runs: look up rows, resolve the unresolved ones, and record that the
+//! service has another base URL. None of these sends a request.
 
-// `state` has the rules of rows, without any database; `key_hash` the hashes that replace keys, requests and addresses. `store` is the
-// interface of a database, implemented by `sqlite` (where `owner` knows the jobs that are alive), `postgres`, and, for the simulator,
-// `memory`. A `lease` limits the time in which a job may send. The `worker` uses the store in steps, which a thread of the `writer`
-// executes, for a job or for the ledgers that a client has `kept` open. `people` has manual operations; `process` and `clock` are
-// replaced in the simulator. Nothing here knows requests or connections.
+// `row` has the rules of one row, without any database, and `key_hash` the hashes stored in place of keys, requests and e-mail
+// addresses. `store` is the interface of a database; `sqlite`, `postgres` and, for the simulator, `memory` implement it. A
+// `lease` limits the time in which a job may send; `job_lock` is its counterpart for SQLite, a locked file. The `worker` of an
+// open ledger uses the store in steps, which the thread in `open_ledger` executes, for a job or for the single creates of a
+// client (`open_ledger_cache`). `maintenance` has the manual operations. The simulator replaces `process` and `clock`. Nothing
+// in this folder knows requests or connections.
 
-#[cfg(feature = "ledger")]
-mod cache;
 #[cfg(feature = "ledger")]
 mod cancellation;
 #[cfg(feature = "ledger")]
@@ -23,15 +23,21 @@ mod clock;
     not(feature = "ledger-postgres"),
     expect(
         dead_code,
-        reason = "without the features there are no ledgers or no databases, and so not every error"
+        reason = "without these features, some of the errors cannot occur"
     )
 )]
 mod error;
+#[cfg(feature = "ledger")]
+mod job_lock;
 #[cfg(feature = "ledger")]
 mod key_hash;
 #[cfg(feature = "ledger")]
 mod lease;
 #[cfg(feature = "ledger")]
+#[expect(
+    clippy::module_inception,
+    reason = "the file has the type `Ledger` and nothing else"
+)]
 mod ledger;
 #[cfg(feature = "ledger")]
 mod maintenance;
@@ -39,21 +45,21 @@ mod maintenance;
 #[doc(hidden)]
 pub mod memory;
 #[cfg(feature = "ledger")]
-mod owner;
+mod open_ledger;
+#[cfg(feature = "ledger")]
+mod open_ledger_cache;
 #[cfg(feature = "ledger-postgres")]
 mod postgres;
 #[cfg(feature = "simulation")]
 mod process;
 #[cfg(feature = "ledger")]
-mod sqlite;
+mod row;
 #[cfg(feature = "ledger")]
-mod state;
+mod sqlite;
 #[cfg(feature = "ledger")]
 mod store;
 #[cfg(feature = "ledger")]
 mod worker;
-#[cfg(feature = "ledger")]
-mod writer;
 
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
@@ -65,16 +71,16 @@ pub use {
     key_hash::normalize_key,
     ledger::Ledger,
     maintenance::{LedgerSummary, Resolution, UnresolvedRow},
-    state::LedgerRow,
+    row::LedgerRow,
 };
 
 #[cfg(feature = "ledger")]
 pub(crate) use {
-    cache::LedgerCache,
-    key_hash::{KeyHash, Salt, normalized},
-    state::{LONGEST_ID, Record, RequestInfo, State, WhenUnresolved},
-    worker::Found,
-    writer::{Handle, Writer},
+    key_hash::{KeyHash, Salt, normalize},
+    open_ledger::{LedgerHandle, OpenLedger},
+    open_ledger_cache::OpenLedgerCache,
+    row::{MAX_ID_BYTES, RequestInfo, RowEntry, State, WhenUnresolved},
+    worker::LookUpResult,
 };
 
 #[cfg(all(test, feature = "ledger-postgres", feature = "simulation"))]

@@ -1,42 +1,43 @@
-//! Processes of the simulator, as a ledger sees them.
+//! Interface between a ledger and a process of the simulator: clocks, tasks and faults.
 
 use std::{fmt, future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
-/// A simulated process, which decides the faults of its ledger. By default there are none, and its clocks stand still.
+/// A simulated process, which decides the faults of its ledger. The default methods have no faults, and clocks that stand
+/// still.
 pub trait Process: fmt::Debug + Send + Sync {
-    /// Its number, which is part of the numbers of its jobs.
+    /// Returns the number of the process, which is the high half of the numbers of its jobs.
     fn number(&self) -> u32 {
         0
     }
 
-    /// Returns whether it has ended. Then its destructors reach no database.
+    /// Returns whether the process has ended. Destructors that run later must not change the database.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// The time since some moment, on a clock of its own.
+    /// Returns the time on the process's monotonic clock.
     fn elapsed(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Its wall clock, in milliseconds since 1970.
+    /// Returns the time on the process's wall clock, in milliseconds since 1970.
     fn unix_ms(&self) -> i64 {
         0
     }
 
-    /// Runs a task, until the process ends.
+    /// Starts a task, which ends with the process.
     fn spawn(self: Arc<Self>, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }
 
-    /// Waits before a transaction, and again before its replies.
+    /// Waits before a transaction, and again before its replies are sent.
     fn wait(&self) -> BoxFuture<'static, ()> {
         Box::pin(future::ready(()))
     }
 
-    /// Decides how its next transaction ends.
+    /// Decides how the process's next transaction ends.
     fn transaction_end(&self, _: Access) -> TransactionEnd {
         TransactionEnd::Committed
     }
@@ -60,15 +61,15 @@ pub enum Access {
 /// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionEnd {
-    /// It is committed.
+    /// The transaction is committed.
     Committed,
-    /// The database cannot be reached: nothing is done.
+    /// The database cannot be reached, and nothing changes.
     Unreachable,
-    /// The disk is full: nothing is done.
+    /// The disk is full, and nothing changes.
     DiskFull,
-    /// The connection breaks before the response. The transaction ends before the next one that writes: with a commit, or without.
+    /// The connection breaks before the response. The transaction is committed or rolled back before the next one that writes.
     Unanswered {
-        /// True if it is committed in the end.
+        /// True if the transaction is committed.
         commits: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! What a ledger needs of a database, and what follows from that for every database.
+//! Interface between a ledger and its database, and the operations that are the same for every database.
 
 use std::{
     cmp::Ordering,
@@ -7,10 +7,10 @@ use std::{
 };
 
 use super::{
-    error::{Cause, Refusal},
-    key_hash::{Digest, KeyHash, Salt, ignore_case},
+    error::{Cause, Rejection},
+    key_hash::{KeyHash, Salt, ValueHash, ignores_case},
     lease::Liveness,
-    state::{AgentOwners, LedgerRow, Record, RequestInfo, Row, WhenUnresolved, check_agent},
+    row::{AgentOwners, LedgerRow, RequestInfo, Row, RowEntry, WhenUnresolved, check_agent},
 };
 use crate::{transport::base_url, value::AgentId};
 
@@ -28,136 +28,143 @@ pub(super) fn check_format(version: i64) -> Result<(), Cause> {
     }
 }
 
-/// An open ledger in a database, which keeps its rows and knows nothing of the rules.
+/// An open ledger in a database. It stores entries, and knows none of the rules about them.
 ///
-/// Everything here may wait for the disk, the network or other jobs, so only threads that may do that call it.
+/// Every method may block on the disk, the network or other jobs, so only threads that may block call them.
 pub(super) trait Store: Send {
     fn header(&self) -> &Header;
 
-    /// The number of the job that has opened it; 0 if it is none.
+    /// Returns the number of the job that has opened the ledger; 0 outside of jobs.
     fn job(&self) -> i64;
 
-    /// The way in which other jobs learn that this one is alive.
+    /// Returns the way in which other jobs learn that this one is alive.
     fn liveness(&self) -> Liveness;
 
-    /// Returns the cause of a failure.
-    fn explain(&self, cause: Cause) -> Cause {
+    /// Replaces the cause of a failure by a more precise one, if possible.
+    fn refine_cause(&self, cause: Cause) -> Cause {
         cause
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause>;
 
-    /// Returns the latest record of each of these keys, all as of one moment.
-    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause>;
+    /// Returns the current entry of each of these keys, all from one snapshot.
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause>;
 
-    /// Returns the latest records of the rows with each of these hashes of an e-mail address.
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause>;
+    /// Returns, for each of these hashes of e-mail addresses, the current entries of the rows with that address.
+    fn read_emails(&mut self, emails: &[ValueHash]) -> Result<Vec<Vec<RowEntry>>, Cause>;
 
-    /// Calls a function with each row as it is now.
-    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause>;
+    /// Calls a function with the current entry of each row.
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(RowEntry)) -> Result<(), Cause>;
 
-    /// Changes rows in one transaction, isolated from all others, and durable when this returns. The function may be called
-    /// again if the transaction fails. If it fails itself, or returns false, nothing is changed. A transaction with claims
-    /// fails if other jobs may already take this one for dead.
-    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause>;
+    /// Changes rows in one transaction, isolated from all others, and durable when this returns. If the transaction fails, the
+    /// function may be called again. If the function fails or returns false, nothing is changed. A transaction with claims
+    /// fails if other jobs may already consider this one dead.
+    fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause>;
 
-    /// Renews the lease of the job. Returns false if it has ended.
-    fn renew(&mut self) -> Result<bool, Cause> {
+    /// Renews the lease of the job. Returns false if the lease has ended.
+    fn renew_lease(&mut self) -> Result<bool, Cause> {
         Ok(true)
     }
 
-    /// Changes the header in one transaction, which sees no claim come or go. The function gets the current header and
-    /// whether the ledger has no rows, and returns the new header, or `None` to change nothing.
+    /// Changes the header in one transaction, during which no row is claimed. The function gets the current header and whether
+    /// the ledger has no rows, and returns the new header, or `None` to change nothing.
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause>;
 }
 
-/// Decides on the new header of a ledger, given the current header and whether the ledger has no rows.
+/// Computes the new header of a ledger from the current header and whether the ledger has no rows.
 pub(super) type HeaderChange<'a> =
     &'a mut dyn FnMut(&Header, bool) -> Result<Option<Header>, Cause>;
 
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
 
-/// Changes the rows of the keys that were named, in a ledger that has this header now.
-pub(super) type Changes<'a> =
+/// Changes the rows in a [`TransactionScope`], given the ledger's current header.
+pub(super) type RowsChange<'a> =
     &'a mut dyn FnMut(&Header, &mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
 
-/// The keys of rows that are to be changed.
+/// The rows and agents that a transaction depends on.
 #[derive(Default)]
 #[cfg_attr(
     not(feature = "ledger-postgres"),
     expect(
         dead_code,
-        reason = "SQLite locks the whole database, and claims what it has read"
+        reason = "SQLite locks the whole database, so it needs no separate list of claims"
     )
 )]
-pub(super) struct Touched {
+pub(super) struct TransactionScope {
+    /// The keys of all rows to change.
     pub(super) keys: BTreeSet<KeyHash>,
-    /// The keys that a job wants to claim now, each with its request.
+    /// The keys of the rows to claim, each with its request.
     pub(super) claims: BTreeMap<KeyHash, RequestInfo>,
     /// The identifiers of agents whose rows the change depends on.
     pub(super) agents: BTreeSet<String>,
+    /// The time of the transaction, in milliseconds since 1970.
     pub(super) now: i64,
 }
 
-impl Touched {
-    /// Returns whether all of them are only claimed: if the job is cancelled meanwhile, the transaction may fail.
-    pub(super) fn are_claims(&self) -> bool {
+impl TransactionScope {
+    /// Returns whether the transaction only claims rows. Such a transaction may fail if the job is cancelled.
+    pub(super) fn has_only_claims(&self) -> bool {
         self.claims.len() == self.keys.len()
     }
 
-    /// Adds the agent of a row, unless no database can have its identifier.
+    /// Adds the agent of a row, unless its identifier contains U+0000, which PostgreSQL cannot store.
     pub(super) fn add_agent(&mut self, agent_id: Option<&AgentId>) {
         let id = agent_id.map(ToString::to_string);
         self.agents.extend(id.filter(|id| !id.contains('\0')));
     }
 }
 
-/// An entry of a row that is to be written: what it was, and what it is to be.
-pub(super) struct Changed<'a> {
+/// A change of one entry of a row: `old` is `None` for a new entry, `new` for one to be deleted.
+pub(super) struct EntryChange<'a> {
     pub(super) key: KeyHash,
-    pub(super) entry: i64,
-    pub(super) old: Option<&'a Record>,
-    pub(super) new: Option<&'a Record>,
+    /// The position of the entry in its row, from 0.
+    pub(super) number: i64,
+    pub(super) old: Option<&'a RowEntry>,
+    pub(super) new: Option<&'a RowEntry>,
 }
 
-/// What makes these rows of a database the others.
-pub(super) fn changed<'a>(
+/// Returns the changes that turn the stored rows into the new ones.
+pub(super) fn diff_entries<'a>(
     stored: &'a Rows,
     rows: &'a Rows,
-) -> impl Iterator<Item = Changed<'a>> + Clone {
+) -> impl Iterator<Item = EntryChange<'a>> + Clone {
     static NONE: Row = Row(Vec::new());
-    let changed = |(key, row): (&KeyHash, &'a Row)| {
+    let compare = |(key, row): (&KeyHash, &'a Row)| {
         let (key, stored) = (*key, stored.get(key).unwrap_or(&NONE));
-        let entries = (0..).zip(0..stored.0.len().max(row.0.len()));
-        entries.map(move |(entry, at)| Changed {
+        let positions = (0..).zip(0..stored.0.len().max(row.0.len()));
+        positions.map(move |(number, index)| EntryChange {
             key,
-            entry,
-            old: stored.0.get(at),
-            new: row.0.get(at),
+            number,
+            old: stored.0.get(index),
+            new: row.0.get(index),
         })
     };
-    let changed = rows.iter().flat_map(changed);
-    changed.filter(|changed| changed.old != changed.new)
+    let entries = rows.iter().flat_map(compare);
+    entries.filter(|change| change.old != change.new)
 }
 
-/// The part of a ledger that says whose rows it has.
+/// The header of a ledger: the salt of its hashes, its service, and the name of its keys.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) salt: Salt,
     pub(super) service: String,
-    pub(super) keys: Option<String>,
+    pub(super) key_name: Option<String>,
 }
 
+/// One write of a job.
 pub(super) enum Write {
-    /// A row is about to be sent or, if it is unresolved, perhaps to be asked about.
+    /// Claims a row, before the job sends it or asks about it.
     Claim {
         key: KeyHash,
         when: WhenUnresolved,
         request: RequestInfo,
     },
-    /// The outcome of a row; `None` if no part of it reached the service.
-    Note { key: KeyHash, noted: Option<Record> },
-    /// The agent of a claimed row, which has this index in the job, or that there is none.
+    /// Records the outcome of a row; `None` if no part of the request reached the service.
+    RecordOutcome {
+        key: KeyHash,
+        outcome: Option<RowEntry>,
+    },
+    /// Records the agent of a claimed row, or that it has none. `index` is the row's index in the job.
     Resolve {
         key: KeyHash,
         index: usize,
@@ -165,181 +172,188 @@ pub(super) enum Write {
     },
 }
 
-/// The result of one write: what another job has recorded if a claim is rejected; or why an agent cannot be that of a row.
-pub(super) type Written = Result<Option<LedgerRow>, (usize, Refusal)>;
+/// The result of one write: the existing row if a claim is rejected, or the index of a row and the reason why it cannot have
+/// the agent.
+pub(super) type WriteResult = Result<Option<LedgerRow>, (usize, Rejection)>;
 
 impl Header {
-    /// That of a new ledger.
-    pub(super) fn new(service: &str, keys: Option<&str>) -> Result<Self, Cause> {
+    /// Makes the header of a new ledger, with a random salt.
+    pub(super) fn new(service: &str, key_name: Option<&str>) -> Result<Self, Cause> {
         let mut salt = [0; 32];
         getrandom::fill(&mut salt).map_err(io::Error::other)?;
         Ok(Self {
             salt: Salt(salt),
             service: service.to_owned(),
-            keys: keys.map(str::to_owned),
+            key_name: key_name.map(str::to_owned),
         })
     }
 
-    /// What was read from a database.
-    pub(super) fn read(
+    /// Makes a header from the columns of the table `ledger`. Fails if they do not match the check value.
+    pub(super) fn from_columns(
         salt: [u8; 32],
         check: [u8; 16],
         service: String,
-        keys: Option<String>,
+        key_name: Option<String>,
     ) -> Result<Self, Cause> {
         let this = Self {
             salt: Salt(salt),
             service,
-            keys,
+            key_name,
         };
-        if this.check() != check {
+        if this.compute_check() != check {
             return Err(Cause::Broken("its header was changed".to_owned()));
         }
         Ok(this)
     }
 
-    /// The check value of the whole header.
-    pub(super) fn check(&self) -> [u8; 16] {
+    /// Computes the check value of the whole header.
+    pub(super) fn compute_check(&self) -> [u8; 16] {
         let mut bytes = Vec::new();
-        for text in [Some(&self.service), self.keys.as_ref()] {
-            bytes.push(u8::from(text.is_some()));
-            let text = text.map_or("", String::as_str);
-            bytes.extend((text.len() as u64).to_be_bytes());
-            bytes.extend(text.as_bytes());
+        for field in [Some(&self.service), self.key_name.as_ref()] {
+            bytes.push(u8::from(field.is_some()));
+            let field = field.map_or("", String::as_str);
+            bytes.extend((field.len() as u64).to_be_bytes());
+            bytes.extend(field.as_bytes());
         }
         self.salt.hash_header(&bytes)
     }
 
     pub(super) fn hash(&self, key: &str) -> KeyHash {
-        self.salt.hash_key(self.keys.as_deref(), key)
+        self.salt.hash_key(self.key_name.as_deref(), key)
     }
 
-    /// Rejects a job that was opened with this header if the ledger has another header by now.
-    pub(super) fn refuse_other(&self, now: &Self) -> Result<(), Cause> {
+    /// Fails if the ledger, which a job has opened with this header, has another header by now.
+    pub(super) fn check_unchanged(&self, now: &Self) -> Result<(), Cause> {
         if self.salt != now.salt {
             return Err(Cause::Moved("replaced"));
         }
-        now.refuse_other_service(&self.service)?;
-        if self.keys != now.keys {
+        now.check_service(&self.service)?;
+        if self.key_name != now.key_name {
             return Err(Cause::OtherKeys {
-                theirs: now.keys.clone(),
-                ours: self.keys.clone(),
+                recorded: now.key_name.clone(),
+                used: self.key_name.clone(),
             });
         }
         Ok(())
     }
 
-    pub(super) fn refuse_other_service(&self, service: &str) -> Result<(), Cause> {
+    /// Fails if this is the ledger of another service.
+    pub(super) fn check_service(&self, service: &str) -> Result<(), Cause> {
         if base_url::is_same(&self.service, service) {
             return Ok(());
         }
         Err(Cause::OtherService {
-            theirs: self.service.clone(),
-            ours: service.to_owned(),
+            recorded: self.service.clone(),
+            used: service.to_owned(),
         })
     }
 
-    /// Rejects keys with another name than those of the ledger: it would recognise no row by them, so that every agent would be
-    /// created again. A ledger without rows has no row to recognise, and accepts any name.
-    pub(super) fn refuse_other_keys(
+    /// Fails if the keys in use have another name than the ledger's keys. The ledger would recognise no row by such keys, and
+    /// every agent would be created again. A ledger without rows accepts any name.
+    pub(super) fn check_key_name(
         &self,
-        keys: Option<&str>,
+        key_name: Option<&str>,
         is_empty: impl FnOnce() -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
-        let Some(ours) = keys else {
+        let Some(used) = key_name else {
             return Ok(());
         };
-        // Keys that had no name so far get one, unless their rows would be looked for in another way from then on.
-        let is_accepted = match &self.keys {
-            Some(theirs) => theirs == ours,
-            None => !ignore_case(keys),
+        // Keys without a name may get one, unless the name changes how they are compared: then their rows would not be found.
+        let is_accepted = match &self.key_name {
+            Some(recorded) => recorded == used,
+            None => !ignores_case(key_name),
         };
         if is_accepted || is_empty()? {
             return Ok(());
         }
         Err(Cause::OtherKeys {
-            theirs: self.keys.clone(),
-            ours: Some(ours.to_owned()),
+            recorded: self.key_name.clone(),
+            used: Some(used.to_owned()),
         })
     }
 }
 
 impl dyn Store + '_ {
-    /// Does something, and says what it failed from.
+    /// Calls a function on this store, and makes the cause of its failure more precise.
     pub(super) fn run<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
-        work(self).map_err(|cause| self.explain(cause))
+        work(self).map_err(|cause| self.refine_cause(cause))
     }
 
-    /// Rejects a job for another service, or with other keys, and records the name of the keys.
-    pub(super) fn bind(&mut self, service: &str, keys: Option<&str>) -> Result<(), Cause> {
-        let has_name = |header: &Header| keys.is_none() || keys == header.keys.as_deref();
+    /// Fails if the job is for another service or its keys have another name; otherwise records the name of the keys.
+    pub(super) fn bind_key_name(
+        &mut self,
+        service: &str,
+        key_name: Option<&str>,
+    ) -> Result<(), Cause> {
+        let has_name =
+            |header: &Header| key_name.is_none() || key_name == header.key_name.as_deref();
         if has_name(self.header()) {
-            return self.header().refuse_other_service(service);
+            return self.header().check_service(service);
         }
         self.change_header(&mut |header, is_empty| {
-            header.refuse_other_service(service)?;
-            header.refuse_other_keys(keys, || Ok(is_empty))?;
+            header.check_service(service)?;
+            header.check_key_name(key_name, || Ok(is_empty))?;
             Ok((!has_name(header)).then(|| Header {
-                keys: keys.map(str::to_owned),
+                key_name: key_name.map(str::to_owned),
                 ..header.clone()
             }))
         })
     }
 
-    /// Rejects a look-up with other keys than those of the ledger.
-    pub(super) fn refuse_other_keys(&mut self, keys: Option<&str>) -> Result<(), Cause> {
+    /// Fails if the keys of a look-up have another name than the ledger's keys.
+    pub(super) fn check_key_name(&mut self, key_name: Option<&str>) -> Result<(), Cause> {
         let header = self.header().clone();
-        header.refuse_other_keys(keys, || self.is_empty())
+        header.check_key_name(key_name, || self.is_empty())
     }
 
-    /// What is reported for each of these rows instead of sending it; `None` for a row that may be sent.
+    /// Returns the result to report for each of these rows instead of sending it; `None` for a row that may be sent.
     pub(super) fn look_up(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<LedgerRow>>, Cause> {
-        let recorded = |row: Option<Record>| row.as_ref().and_then(Record::recorded);
-        Ok(self.read(keys)?.into_iter().map(recorded).collect())
+        let to_row = |entry: Option<RowEntry>| entry.as_ref().and_then(RowEntry::to_ledger_row);
+        Ok(self.read(keys)?.into_iter().map(to_row).collect())
     }
 
-    /// Writes all of this in one transaction at this time, in milliseconds since 1970. It is durable when this returns. `earlier` are
-    /// the numbers of jobs under which the rows may have been claimed before the ledger was opened again.
+    /// Performs writes in one transaction, which is durable when this returns. `earlier_jobs` are the numbers under which the
+    /// rows may have been claimed before the ledger was opened again; `now` is the time in milliseconds since 1970.
     pub(super) fn write(
         &mut self,
         writes: &[&Write],
-        earlier: &[i64],
+        earlier_jobs: &[i64],
         now: i64,
-    ) -> Result<Vec<Written>, Cause> {
+    ) -> Result<Vec<WriteResult>, Cause> {
         let (job, opened) = (self.job(), self.header().clone());
-        let jobs = [&[job], earlier].concat();
-        let mut touched = Touched {
+        let jobs = [&[job], earlier_jobs].concat();
+        let mut scope = TransactionScope {
             keys: writes.iter().map(|write| write.key()).collect(),
             now,
-            ..Touched::default()
+            ..TransactionScope::default()
         };
         for write in writes {
             match write {
                 Write::Claim { key, request, .. } => {
-                    touched.claims.insert(*key, request.clone());
+                    scope.claims.insert(*key, request.clone());
                 }
                 Write::Resolve { agent_id, .. } => {
-                    touched.add_agent(agent_id.as_ref());
+                    scope.add_agent(agent_id.as_ref());
                 }
-                Write::Note { .. } => {}
+                Write::RecordOutcome { .. } => {}
             }
         }
-        let mut answers = Vec::new();
-        let has_claims = !touched.claims.is_empty();
+        let mut results = Vec::new();
+        let has_claims = !scope.claims.is_empty();
         let mut work = |header: &Header, rows: &mut Rows, owners: &mut AgentOwners| {
             if has_claims {
-                opened.refuse_other(header)?;
+                opened.check_unchanged(header)?;
             }
-            answers.clear();
+            results.clear();
             for write in writes {
                 let row = rows.entry(write.key()).or_default();
-                answers.push(match write {
+                results.push(match write {
                     Write::Claim { when, request, .. } => Ok(row.claim(job, now, *when, request)),
-                    Write::Note { noted, .. } => {
-                        row.note(&jobs, now, noted.clone());
+                    Write::RecordOutcome { outcome, .. } => {
+                        row.record_outcome(&jobs, now, outcome.clone());
                         Ok(None)
                     }
                     Write::Resolve {
@@ -348,17 +362,21 @@ impl dyn Store + '_ {
                         agent_id,
                     } => match check_agent(owners, *key, agent_id.as_ref()) {
                         Ok(()) => {
-                            row.note(&jobs, now, Some(row.resolved(agent_id.as_ref())));
+                            row.record_outcome(
+                                &jobs,
+                                now,
+                                Some(row.new_resolution(agent_id.as_ref())),
+                            );
                             Ok(None)
                         }
-                        Err(refusal) => Err((*index, refusal)),
+                        Err(rejection) => Err((*index, rejection)),
                     },
                 });
             }
             Ok(true)
         };
-        self.change(&touched, &mut work)?;
-        Ok(answers)
+        self.change_rows(&scope, &mut work)?;
+        Ok(results)
     }
 }
 
@@ -369,7 +387,9 @@ impl Write {
 
     fn key(&self) -> KeyHash {
         match self {
-            Self::Claim { key, .. } | Self::Note { key, .. } | Self::Resolve { key, .. } => *key,
+            Self::Claim { key, .. }
+            | Self::RecordOutcome { key, .. }
+            | Self::Resolve { key, .. } => *key,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The worker of an open ledger: executes requests in steps of one transaction each. It neither blocks nor uses a thread: a driver
-//! executes each step when it is due.
+//! Worker of an open ledger: executes requests in steps of one transaction each. It is a state machine without a thread; a
+//! driver (the ledger's thread, or the simulator) executes each step when it is due.
 
 #[cfg(unix)]
 use std::fs;
@@ -17,58 +17,59 @@ use tokio::sync::{mpsc::UnboundedReceiver, oneshot};
 use super::{
     cancellation::CancellationFlag,
     clock::{Clock, Now},
-    error::{Cause, LedgerError, LedgerErrorKind, Place},
+    error::{Cause, LedgerError, LedgerErrorKind, LedgerLocation},
     key_hash::{KeyHash, Salt},
-    lease::{Lease, Liveness, RENEWED_EVERY},
-    state::LedgerRow,
-    store::{Store, Write, Written},
+    lease::{Lease, Liveness, RENEWAL_INTERVAL},
+    row::LedgerRow,
+    store::{Store, Write, WriteResult},
 };
 use crate::transport::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS};
 
-/// The time for which the outcomes of a job wait for a database that is out of reach, and the time between two attempts.
+/// The time for which a job tries to record outcomes in a database that cannot be reached.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+/// The time between two of these attempts.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The most requests that are planned together.
+/// The largest number of requests that share the next steps.
 const MAX_BATCH: usize = 4096;
 
-/// The record of a key in a ledger.
-pub(crate) struct Found {
+/// The result of looking up a key.
+pub(crate) struct LookUpResult {
     pub(crate) key: KeyHash,
     pub(crate) salt: Salt,
     /// `None` if the row may be sent.
-    pub(crate) recorded: Option<LedgerRow>,
+    pub(crate) existing: Option<LedgerRow>,
 }
 
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, LedgerError>>;
 type Reply<T> = (ReplySender<T>, Result<T, LedgerError>);
-type LookUps = Vec<(String, ReplySender<Found>)>;
-type Writes = Vec<(Write, ReplySender<Option<LedgerRow>>)>;
+type LookUpBatch = Vec<(String, ReplySender<LookUpResult>)>;
+type WriteBatch = Vec<(Write, ReplySender<Option<LedgerRow>>)>;
 
-/// A request to the ledger. It is handled even if the caller no longer waits for the reply.
+/// A request to the worker. It is handled even if the caller no longer waits for the reply.
 pub(super) enum Request {
-    LookUp(String, ReplySender<Found>),
+    LookUp(String, ReplySender<LookUpResult>),
     Write(Write, ReplySender<Option<LedgerRow>>),
-    /// Reports when everything before this is done.
+    /// Replies when all earlier requests are done.
     Idle(oneshot::Sender<()>),
     /// Stops the worker. The sender is dropped once the ledger is closed.
     Close(Option<oneshot::Sender<Infallible>>),
 }
 
-/// A step: at most one transaction.
+/// A step, with at most one transaction.
 pub(super) enum Command {
     Open,
     Renew,
-    LookUp(LookUps),
-    Write(Writes),
+    LookUp(LookUpBatch),
+    Write(WriteBatch),
     Idle(oneshot::Sender<()>),
     Close(Option<oneshot::Sender<Infallible>>),
 }
 
 /// The next action of a driver.
-pub(super) enum Next {
+pub(super) enum NextAction {
     Step(Command),
-    /// Waits for requests, for this long at most.
+    /// The driver waits for requests, at most for this time.
     Wait(Option<Duration>),
     End,
 }
@@ -76,57 +77,57 @@ pub(super) enum Next {
 /// The replies of a completed step.
 #[derive(Default)]
 pub(super) struct Replies {
-    found: Vec<Reply<Found>>,
-    written: Vec<Reply<Option<LedgerRow>>>,
+    look_ups: Vec<Reply<LookUpResult>>,
+    writes: Vec<Reply<Option<LedgerRow>>>,
     idle: Option<oneshot::Sender<()>>,
 }
 
-/// Opens the ledger to send rows.
-pub(super) type Open = Box<dyn Fn(&CancellationFlag) -> Result<Box<dyn Store>, Cause> + Send>;
+/// Opens the ledger for a job or for single creates.
+pub(super) type OpenStore = Box<dyn Fn(&CancellationFlag) -> Result<Box<dyn Store>, Cause> + Send>;
 
 pub(super) struct Worker {
     pub(super) requests: UnboundedReceiver<Request>,
-    pub(super) open: Open,
-    pub(super) place: Place,
-    /// A job ends with its first failure; a client continues.
+    pub(super) open_store: OpenStore,
+    pub(super) location: LedgerLocation,
+    /// True for a job, which stops at its first failure; false for the single creates of a client, which continue.
     pub(super) is_job: bool,
     pub(super) clock: Clock,
     pub(super) lease: Lease,
     pub(super) cancellation: CancellationFlag,
-    /// The rows that are claimed here, as in [`Handle`](super::writer::Handle).
+    /// The rows that this process has claimed, shared with [`LedgerHandle`](super::open_ledger::LedgerHandle).
     pub(super) claimed: Arc<Mutex<HashSet<KeyHash>>>,
-    pub(super) state: State,
+    pub(super) state: WorkerState,
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    /// Steps in their order.
+pub(super) struct WorkerState {
+    /// The steps to execute, in this order.
     commands: VecDeque<Command>,
-    /// `None` until it is needed, or if it could not be opened.
+    /// The open ledger; `None` until it is needed, or if it could not be opened.
     store: Option<Box<dyn Store>>,
-    /// When the lease was last renewed, or was to be, if there is one.
-    renewed: Option<Duration>,
-    /// The numbers of the jobs that a client was before it opened the ledger again.
+    /// The time of the last attempt to renew the lease, if there is a lease.
+    renewed_at: Option<Duration>,
+    /// The job numbers under which a client had opened the ledger before it opened the ledger again.
     earlier_jobs: Vec<i64>,
-    /// The ledger has another header than when it was opened.
+    /// True if the ledger has another header than when it was opened.
     is_outdated: bool,
-    /// The failure after which nothing is opened or claimed any more.
+    /// The failure after which the worker opens and claims nothing more.
     failure: Option<LedgerError>,
-    /// The first failure of the next command, which is attempted again.
-    failed: Option<Duration>,
-    /// The time before which it is not attempted again.
-    not_before: Duration,
-    /// Outcomes that a client could not record yet. Until they are, their rows count as in flight.
+    /// The time of the first failure of the next command, while that command is repeated.
+    first_failed_at: Option<Duration>,
+    /// The time of the next attempt of that command.
+    retry_at: Duration,
+    /// Outcomes that a client could not record yet. Until they are recorded, their rows count as in flight.
     unwritten: Vec<Write>,
-    /// No more requests can arrive.
+    /// True once no more requests can arrive.
     is_last: bool,
     has_ended: bool,
-    /// Dropped last, to report that the ledger is closed.
+    /// Senders that are dropped after the store, to report that the ledger is closed.
     closing: Vec<oneshot::Sender<Infallible>>,
 }
 
 impl Worker {
-    /// Takes the requests that have arrived, and is ready if there are any, or if it has become certain that no more can arrive.
+    /// Takes the requests that have arrived. Ready if there are any, or when the last sender of requests has been dropped.
     pub(super) fn poll_requests(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.state.is_last {
             return Poll::Pending;
@@ -141,7 +142,8 @@ impl Worker {
         Poll::Ready(())
     }
 
-    /// Plans the steps for requests: look-ups do not wait for the disk, and outcomes that could not be recorded yet come first.
+    /// Plans the steps for requests: first the outcomes that could not be recorded earlier, then the look-ups, which do not
+    /// wait for the disk, then the writes.
     fn plan_steps(&mut self, requests: Vec<Request>) {
         let (mut look_ups, mut writes, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for request in requests {
@@ -153,7 +155,9 @@ impl Worker {
             }
         }
         let unwritten = mem::take(&mut self.state.unwritten).into_iter();
-        let unwritten: Writes = unwritten.map(|note| (note, oneshot::channel().0)).collect();
+        let unwritten: WriteBatch = unwritten
+            .map(|outcome| (outcome, oneshot::channel().0))
+            .collect();
         let commands = &mut self.state.commands;
         commands.extend((!unwritten.is_empty()).then_some(Command::Write(unwritten)));
         commands.extend((!look_ups.is_empty()).then_some(Command::LookUp(look_ups)));
@@ -161,43 +165,44 @@ impl Worker {
         commands.extend(last);
     }
 
-    /// Returns what is due now.
-    pub(super) fn next(&mut self) -> Next {
+    /// Returns the action that is due now.
+    pub(super) fn next_action(&mut self) -> NextAction {
         let now = self.clock.elapsed();
-        let left = |due: Duration| due.saturating_sub(now);
-        let renewal = self.state.renewed.map(|at| left(at + RENEWED_EVERY));
+        let time_until = |due: Duration| due.saturating_sub(now);
+        let renewal = self.state.renewed_at;
+        let renewal = renewal.map(|at| time_until(at + RENEWAL_INTERVAL));
         if self.state.has_ended {
-            return Next::End;
+            return NextAction::End;
         }
         if renewal == Some(Duration::ZERO) {
-            return Next::Step(Command::Renew);
+            return NextAction::Step(Command::Renew);
         }
         let wait = match self.state.commands.pop_front() {
-            None if self.state.is_last => return Next::End,
+            None if self.state.is_last => return NextAction::End,
             None => renewal,
-            Some(command) if left(self.state.not_before).is_zero() => {
+            Some(command) if time_until(self.state.retry_at).is_zero() => {
                 if self.must_open_for(&command) {
                     self.state.commands.push_front(command);
-                    return Next::Step(Command::Open);
+                    return NextAction::Step(Command::Open);
                 }
-                return Next::Step(command);
+                return NextAction::Step(command);
             }
-            Some(later) => {
-                self.state.commands.push_front(later);
-                let wait = left(self.state.not_before);
+            Some(command) => {
+                self.state.commands.push_front(command);
+                let wait = time_until(self.state.retry_at);
                 Some(renewal.map_or(wait, |renewal| renewal.min(wait)))
             }
         };
-        Next::Wait(wait)
+        NextAction::Wait(wait)
     }
 
-    /// Takes a step. The driver sends the replies.
-    pub(super) fn step(&mut self, command: Command) -> Replies {
+    /// Executes a step. The driver sends the replies.
+    pub(super) fn execute(&mut self, command: Command) -> Replies {
         let now = self.clock.now();
         match command {
             Command::Open => self.open(now),
             Command::Renew => {
-                self.renew(now);
+                self.renew_lease(now);
                 Replies::default()
             }
             Command::LookUp(batch) => self.look_up(batch),
@@ -214,8 +219,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether the ledger must be opened first. A client whose lease has ended, or whose ledger has a new header, continues as
-    /// another job, but records outcomes in the ledger that it has open.
+    /// Returns whether the ledger must be opened before this command. A client whose lease has ended, or whose ledger has a new
+    /// header, opens the ledger again under another job number; but it records outcomes with the store that is open.
     fn must_open_for(&self, command: &Command) -> bool {
         let needs_current_ledger = match command {
             Command::LookUp(_) => true,
@@ -237,72 +242,73 @@ impl Worker {
             return self.reject_next(&failure);
         }
         let limit = DESCRIPTOR_WAIT * DESCRIPTOR_WAITS;
-        match (self.open)(&self.cancellation) {
+        match (self.open_store)(&self.cancellation) {
             Ok(store) => {
                 let liveness = store.liveness();
                 let is_leased = matches!(liveness, Liveness::Lease);
-                self.state.renewed = is_leased.then_some(now.elapsed);
+                self.state.renewed_at = is_leased.then_some(now.elapsed);
                 self.lease.begin(liveness, now.elapsed);
                 let closed = self.state.store.replace(store);
                 let closed = closed.map(|store| store.job());
                 self.state.earlier_jobs.extend(closed);
-                (self.state.is_outdated, self.state.failed) = (false, None);
+                (self.state.is_outdated, self.state.first_failed_at) = (false, None);
                 Replies::default()
             }
-            Err(Cause::Io(_)) if lacks_descriptor() && self.is_repeated(now, limit) => {
-                self.state.not_before = now.elapsed + DESCRIPTOR_WAIT;
+            Err(Cause::Io(_)) if lacks_descriptor() && self.may_repeat(now, limit) => {
+                self.state.retry_at = now.elapsed + DESCRIPTOR_WAIT;
                 Replies::default()
             }
             Err(cause) => {
-                self.state.failed = None;
-                let error = self.error(cause);
-                self.fail(&error);
+                self.state.first_failed_at = None;
+                let error = self.make_error(cause);
+                self.stop_claiming(&error);
                 self.reject_next(&error)
             }
         }
     }
 
-    /// Returns whether a step that has failed now is repeated: for this long since it first failed.
-    fn is_repeated(&mut self, now: Now, limit: Duration) -> bool {
-        let first = *self.state.failed.get_or_insert(now.elapsed);
+    /// Returns whether a step that has just failed is repeated: as long as its first failure is no longer ago than the limit.
+    fn may_repeat(&mut self, now: Now, limit: Duration) -> bool {
+        let first = *self.state.first_failed_at.get_or_insert(now.elapsed);
         now.elapsed.saturating_sub(first) < limit
     }
 
-    /// Renews the lease. A lease that the database rejects ends at once; without a response, it ends when it would have ended.
-    fn renew(&mut self, now: Now) {
+    /// Renews the lease. If the database rejects the renewal, the lease ends immediately. If there is no response, its end does
+    /// not change.
+    fn renew_lease(&mut self, now: Now) {
         let Some(store) = &mut self.state.store else {
             return;
         };
-        self.state.renewed = Some(now.elapsed);
-        match store.renew() {
+        self.state.renewed_at = Some(now.elapsed);
+        match store.renew_lease() {
             Ok(true) => self.lease.renew(now.elapsed),
             Ok(false) => self.lease.end(),
             Err(_) => {}
         }
     }
 
-    fn look_up(&mut self, batch: LookUps) -> Replies {
-        let found = self.run(|store| {
+    fn look_up(&mut self, batch: LookUpBatch) -> Replies {
+        let looked_up = self.run(|store| {
             let hash = |(key, _): &(String, _)| store.header().hash(key);
             let keys: Vec<_> = batch.iter().map(hash).collect();
-            let found = store.look_up(&keys)?;
-            Ok((store.header().salt, keys.into_iter().zip(found)))
+            let rows = store.look_up(&keys)?;
+            Ok((store.header().salt, keys.into_iter().zip(rows)))
         });
         let mut replies = Replies::default();
-        match found {
-            Ok((salt, found)) => {
-                for ((key, recorded), (_, sender)) in found.zip(batch) {
-                    let found = Found {
+        match looked_up {
+            Ok((salt, rows)) => {
+                for ((key, existing), (_, sender)) in rows.zip(batch) {
+                    let result = LookUpResult {
                         key,
                         salt,
-                        recorded,
+                        existing,
                     };
-                    replies.found.push((sender, Ok(found)));
+                    replies.look_ups.push((sender, Ok(result)));
                 }
             }
             Err(error) => {
                 if error.is_final() {
-                    self.fail(&error);
+                    self.stop_claiming(&error);
                 }
                 replies.reject_look_ups(batch, &error);
             }
@@ -310,9 +316,9 @@ impl Worker {
         replies
     }
 
-    /// Commits claims and outcomes together. After the first failure nothing is claimed any more, but the outcomes of rows that
-    /// were sent may still fit.
-    fn write(&mut self, batch: Writes, now: Now) -> Replies {
+    /// Commits claims and outcomes in one transaction. After a failure, the claims are rejected and the outcomes are tried once
+    /// more without them: a full disk, for example, may still have space for these.
+    fn write(&mut self, batch: WriteBatch, now: Now) -> Replies {
         let mut replies = Replies::default();
         let batch = match &self.state.failure {
             Some(error) => replies.reject_claims(batch, error),
@@ -322,76 +328,77 @@ impl Worker {
             return replies;
         }
         let writes: Vec<_> = batch.iter().map(|(write, _)| write).collect();
-        let earlier = mem::take(&mut self.state.earlier_jobs);
-        let written = self.run(|store| store.write(&writes, &earlier, now.unix_ms));
-        self.state.earlier_jobs = earlier;
+        let earlier_jobs = mem::take(&mut self.state.earlier_jobs);
+        let written = self.run(|store| store.write(&writes, &earlier_jobs, now.unix_ms));
+        self.state.earlier_jobs = earlier_jobs;
         let error = match written {
-            Ok(written) => {
-                self.state.failed = None;
-                let written = written.into_iter().map(|written| self.reply(written));
-                let written: Vec<_> = written.collect();
+            Ok(results) => {
+                self.state.first_failed_at = None;
+                let results = results.into_iter().map(|result| self.make_reply(result));
+                let results: Vec<_> = results.collect();
                 let senders = batch.into_iter().map(|(_, sender)| sender);
-                replies.written.extend(senders.zip(written));
+                replies.writes.extend(senders.zip(results));
                 return replies;
             }
             Err(error) => error,
         };
         if !batch.iter().any(|(write, _)| write.is_claim()) {
-            // The connection may have broken since it was last used, so everything has a second attempt.
-            let is_first = self.state.failed.is_none();
+            // The connection may have broken since its last use, so each command has at least a second attempt.
+            let is_first = self.state.first_failed_at.is_none();
             let is_unreachable = error.kind() == LedgerErrorKind::Unreachable;
-            let is_repeated = self.is_repeated(now, MAX_WAIT);
-            if self.is_job && is_unreachable && is_repeated {
-                self.state.not_before = now.elapsed + RETRY_AFTER;
+            let may_repeat = self.may_repeat(now, MAX_WAIT);
+            if self.is_job && is_unreachable && may_repeat {
+                self.state.retry_at = now.elapsed + RETRY_AFTER;
                 self.state.commands.push_front(Command::Write(batch));
                 return replies;
             }
-            self.fail(&error);
+            self.stop_claiming(&error);
             if is_first {
                 self.state.commands.push_front(Command::Write(batch));
             } else {
-                self.state.failed = None;
+                self.state.first_failed_at = None;
                 self.abandon(batch, &error, &mut replies);
             }
             return replies;
         }
-        self.fail(&error);
+        self.stop_claiming(&error);
         self.state.is_outdated |= matches!(
             error.kind(),
             LedgerErrorKind::OtherService | LedgerErrorKind::OtherKeys
         );
-        let notes = replies.reject_claims(batch, &error);
-        if !notes.is_empty() {
-            self.state.failed = Some(now.elapsed);
-            self.state.commands.push_front(Command::Write(notes));
+        let outcomes = replies.reject_claims(batch, &error);
+        if !outcomes.is_empty() {
+            self.state.first_failed_at = Some(now.elapsed);
+            self.state.commands.push_front(Command::Write(outcomes));
         }
         replies
     }
 
-    fn reply(&self, written: Written) -> Result<Option<LedgerRow>, LedgerError> {
-        written.map_err(|(index, why)| self.error(Cause::Refused(index, why)))
+    fn make_reply(&self, result: WriteResult) -> Result<Option<LedgerRow>, LedgerError> {
+        result.map_err(|(index, rejection)| self.make_error(Cause::Rejected(index, rejection)))
     }
 
-    /// Replies to outcomes that cannot be recorded now. A client tries again with its next requests.
-    fn abandon(&mut self, notes: Writes, error: &LedgerError, replies: &mut Replies) {
-        for (note, sender) in notes {
-            replies.written.push((sender, Err(error.clone())));
+    /// Replies that these outcomes cannot be recorded now. A client tries again with its next requests.
+    fn abandon(&mut self, outcomes: WriteBatch, error: &LedgerError, replies: &mut Replies) {
+        for (outcome, sender) in outcomes {
+            replies.writes.push((sender, Err(error.clone())));
             if !self.is_job {
-                self.state.unwritten.push(note);
+                self.state.unwritten.push(outcome);
             }
         }
     }
 
-    /// Rejects the next command, for which the ledger could not be opened. Its outcomes stay, if the ledger was open before.
+    /// Rejects the next command, because the ledger could not be opened for it. Its outcomes stay in the queue if an earlier
+    /// store is still open.
     fn reject_next(&mut self, error: &LedgerError) -> Replies {
         let mut replies = Replies::default();
         match self.state.commands.pop_front() {
             Some(Command::LookUp(batch)) => replies.reject_look_ups(batch, error),
             Some(Command::Write(batch)) => {
-                let notes = replies.reject_claims(batch, error);
+                let outcomes = replies.reject_claims(batch, error);
                 match &self.state.store {
-                    Some(_) => self.state.commands.push_front(Command::Write(notes)),
-                    None => self.abandon(notes, error, &mut replies),
+                    Some(_) => self.state.commands.push_front(Command::Write(outcomes)),
+                    None => self.abandon(outcomes, error, &mut replies),
                 }
             }
             other => self.state.commands.extend(other),
@@ -407,18 +414,18 @@ impl Worker {
         let closed = || Cause::Io(std::io::Error::other("it has been closed"));
         let done = store.ok_or_else(closed).and_then(|store| store.run(work));
         if let Err(Cause::LeaseLost) = &done {
-            // Rows that were claimed under this lease are not sent any more.
+            // The rows that were claimed under this lease must not be sent.
             self.lease.end();
         }
-        done.map_err(|cause| self.error(cause))
+        done.map_err(|cause| self.make_error(cause))
     }
 
-    fn error(&self, cause: Cause) -> LedgerError {
-        LedgerError::new(self.place.clone(), cause)
+    fn make_error(&self, cause: Cause) -> LedgerError {
+        LedgerError::new(self.location.clone(), cause)
     }
 
-    /// Claims nothing any more, if this failure means that.
-    fn fail(&mut self, error: &LedgerError) {
+    /// Stops opening and claiming, if this failure is final or the worker belongs to a job.
+    fn stop_claiming(&mut self, error: &LedgerError) {
         if self.is_job || error.is_final() {
             self.state.failure.get_or_insert_with(|| error.clone());
         }
@@ -426,28 +433,28 @@ impl Worker {
 }
 
 impl Replies {
-    fn reject_look_ups(&mut self, batch: LookUps, error: &LedgerError) {
+    fn reject_look_ups(&mut self, batch: LookUpBatch, error: &LedgerError) {
         let rejected = batch.into_iter().map(|(_, sender)| sender);
-        self.found
+        self.look_ups
             .extend(rejected.map(|sender| (sender, Err(error.clone()))));
     }
 
     /// Rejects claims, and returns the other writes.
-    fn reject_claims(&mut self, batch: Writes, error: &LedgerError) -> Writes {
-        let (claims, notes): (Writes, Writes) =
+    fn reject_claims(&mut self, batch: WriteBatch, error: &LedgerError) -> WriteBatch {
+        let (claims, outcomes): (WriteBatch, WriteBatch) =
             batch.into_iter().partition(|(write, _)| write.is_claim());
         let rejected = claims.into_iter().map(|(_, sender)| sender);
-        self.written
+        self.writes
             .extend(rejected.map(|sender| (sender, Err(error.clone()))));
-        notes
+        outcomes
     }
 
-    /// Sends the replies, and drops those whose callers no longer wait.
+    /// Sends the replies. A reply whose caller no longer waits is dropped.
     pub(super) fn send(self) {
-        for (sender, found) in self.found {
+        for (sender, found) in self.look_ups {
             let _ = sender.send(found);
         }
-        for (sender, written) in self.written {
+        for (sender, written) in self.writes {
             let _ = sender.send(written);
         }
         if let Some(idle) = self.idle {
@@ -456,7 +463,7 @@ impl Replies {
     }
 }
 
-/// Returns whether this process has used up its file descriptors. Connections that are being made or closed may release some soon.
+/// Returns whether this process has no file descriptor left. Connections that are being opened or closed may release one soon.
 fn lacks_descriptor() -> bool {
     #[cfg(unix)]
     return {

@@ -1,5 +1,5 @@
-//! A PostgreSQL server of the tests' own: in a folder of its own, on a Unix socket, and on a free port of loopback with TLS.
-//! It is stopped and removed when the process ends, however it ends.
+//! A PostgreSQL server for the tests, with its own folder, a Unix socket, and TLS on a free port of loopback. It is stopped and
+//! its folder is removed when the process ends, even if the process is killed.
 
 #![allow(dead_code, unreachable_pub, reason = "several programs use it")]
 
@@ -21,30 +21,31 @@ use std::{
 use tokio::net::TcpSocket;
 
 /// The longest wait for the server.
-const HANG_LIMIT: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
     programs: PathBuf,
     folder: PathBuf,
     pub port: u16,
-    /// Reserves the port: it is bound but does not listen, so no other program is given it, while the server may listen on it.
-    /// Other systems than Linux do not allow that.
+    /// A bound socket that does not listen. It reserves the port: no other program gets it, but the server may listen on it.
+    /// Only Linux allows this.
     _reserved: Option<TcpSocket>,
-    /// Ends the server once its input ends.
+    /// A shell that stops the server when its input ends.
     _watcher: Child,
 }
 
 impl Cluster {
-    /// `None`, and a line that says so, where PostgreSQL is not installed.
+    /// Starts a server. Where PostgreSQL is not installed, prints that the test is skipped and returns `None`.
     ///
     /// # Panics
     /// If PostgreSQL is not installed and `DEALKIT_REQUIRE_POSTGRES` is set, which it is in CI.
     pub fn start() -> Option<Self> {
-        let Some(programs) = programs() else {
-            let needed = "it needs PostgreSQL (Debian: apt-get install postgresql)";
-            let is_required = env::var_os("DEALKIT_REQUIRE_POSTGRES").is_some_and(|set| set == "1");
-            assert!(!is_required, "{needed}");
-            eprintln!("skipped: {needed}");
+        let Some(programs) = find_programs() else {
+            let reason = "PostgreSQL is not installed; on Debian, run: apt-get install postgresql";
+            let is_required =
+                env::var_os("DEALKIT_REQUIRE_POSTGRES").is_some_and(|value| value == "1");
+            assert!(!is_required, "{reason}");
+            eprintln!("skipped: {reason}");
             return None;
         };
         let folder = tempfile::TempDir::new().unwrap().keep();
@@ -53,7 +54,7 @@ impl Cluster {
             assert!(done.unwrap().success());
         }
         let data = folder.join("data");
-        let made = as_server(programs.join("initdb"))
+        let initialised = server_command(programs.join("initdb"))
             .arg("-D")
             .arg(&data)
             .args([
@@ -65,27 +66,27 @@ impl Cluster {
             .args(["--auth-local=trust", "--auth-host=scram-sha-256"])
             .output()
             .unwrap();
-        assert!(made.status.success(), "{made:?}");
+        assert!(initialised.status.success(), "{initialised:?}");
         let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         for (name, pem) in [
             ("server.crt", key.cert.pem()),
             ("server.key", key.signing_key.serialize_pem()),
         ] {
-            // The server reads its key only if nobody else can.
+            // The server rejects a key file that other users can read.
             let script = "umask 077; cat >\"$0\"";
-            let mut written = as_server("sh")
+            let mut writer = server_command("sh")
                 .args(["-c", script])
                 .arg(data.join(name))
                 .stdin(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let mut input = written.stdin.take().unwrap();
+            let mut input = writer.stdin.take().unwrap();
             input.write_all(pem.as_bytes()).unwrap();
             drop(input);
-            assert!(written.wait().unwrap().success());
+            assert!(writer.wait().unwrap().success());
         }
         let stop = "read _; \"$0\" -D \"$1\"/data stop -m immediate; rm -rf \"$1\"";
-        let watcher = as_server("sh")
+        let watcher = server_command("sh")
             .args(["-c", stop])
             .arg(programs.join("pg_ctl"))
             .arg(&folder)
@@ -95,7 +96,7 @@ impl Cluster {
             .spawn()
             .unwrap();
         let reserved = TcpSocket::new_v4().unwrap();
-        // The server sets this, too: without it on both, the port is in use.
+        // Both sockets need this option, and the server sets it: without it, the port is in use.
         reserved.set_reuseaddr(true).unwrap();
         reserved.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let this = Self {
@@ -105,11 +106,11 @@ impl Cluster {
             _reserved: cfg!(target_os = "linux").then_some(reserved),
             _watcher: watcher,
         };
-        this.control(&["start", "-w", "-o", &this.options()]);
+        this.run_pg_ctl(&["start", "-w", "-o", &this.options()]);
         Some(this)
     }
 
-    /// The server that tests share which do not stop it.
+    /// Returns the server that is shared by tests that do not stop it.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
@@ -123,20 +124,20 @@ impl Cluster {
         )
     }
 
-    /// Kills the server, as a crash of its machine would, and does something before it is started again.
-    pub fn crash(&self, meanwhile: impl FnOnce()) {
-        self.control(&["stop", "-m", "immediate"]);
-        meanwhile();
-        self.control(&["start", "-w", "-o", &self.options()]);
+    /// Kills the server, as a crash of its machine would, calls a function, and restarts the server.
+    pub fn crash_during(&self, work: impl FnOnce()) {
+        self.run_pg_ctl(&["stop", "-m", "immediate"]);
+        work();
+        self.run_pg_ctl(&["start", "-w", "-o", &self.options()]);
     }
 
-    fn control(&self, arguments: &[&str]) {
-        let done = as_server(self.programs.join("pg_ctl"))
+    fn run_pg_ctl(&self, arguments: &[&str]) {
+        let done = server_command(self.programs.join("pg_ctl"))
             .arg("-D")
             .arg(self.folder.join("data"))
             .arg("-l")
             .arg(self.folder.join("data/log"))
-            .args(["-t", &HANG_LIMIT.as_secs().to_string()])
+            .args(["-t", &MAX_WAIT.as_secs().to_string()])
             .args(arguments)
             .stdout(Stdio::null())
             .status()
@@ -144,8 +145,8 @@ impl Cluster {
         assert!(done.success());
     }
 
-    /// The URL of a place for one ledger that nothing else uses.
-    pub fn url(&self) -> String {
+    /// Returns the URL of a new ledger, in a schema that no other test uses.
+    pub fn new_url(&self) -> String {
         static USED: AtomicUsize = AtomicUsize::new(0);
         let schema = format!("s{}", USED.fetch_add(1, Relaxed));
         format!(
@@ -155,40 +156,44 @@ impl Cluster {
         )
     }
 
-    /// The file of the certificate that the server has.
+    /// Returns the path of the server's certificate.
     pub fn certificate(&self) -> PathBuf {
         self.folder.join("data/server.crt")
     }
 
-    /// Does something in the schema of a URL, with psql, and returns what that says.
-    pub fn sql(&self, url: &str, sql: &str) -> String {
-        let done = self.psql(url).arg("-c").arg(sql).output().unwrap();
+    /// Executes SQL in the schema of a URL, with psql, and returns the output.
+    pub fn run_sql(&self, url: &str, sql: &str) -> String {
+        let done = self.psql_command(url).arg("-c").arg(sql).output().unwrap();
         assert!(done.status.success(), "{done:?}");
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
-    /// A transaction that has done something, and stays open until this is dropped.
-    pub fn hold(&self, url: &str, sql: &str) -> Child {
-        let mut psql = self.psql(url);
+    /// Starts a transaction with this SQL, and leaves it open until the input of the returned process is closed.
+    pub fn start_transaction(&self, url: &str, sql: &str) -> Child {
+        let mut psql = self.psql_command(url);
         let psql = psql.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut held = psql.spawn().unwrap();
-        writeln!(held.stdin.as_ref().unwrap(), "BEGIN; {sql}; SELECT 1;").unwrap();
-        let mut said = BufReader::new(held.stdout.take().unwrap());
-        said.read_line(&mut String::new()).unwrap();
-        held
+        let mut transaction = psql.spawn().unwrap();
+        writeln!(
+            transaction.stdin.as_ref().unwrap(),
+            "BEGIN; {sql}; SELECT 1;"
+        )
+        .unwrap();
+        let mut output = BufReader::new(transaction.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        transaction
     }
 
-    /// Waits until a transaction on the creates in the schema of a URL waits for a lock.
-    pub fn wait_for_a_lock(&self, url: &str) {
+    /// Waits until a transaction that uses the table `creates` in the schema of a URL is blocked by a lock.
+    pub fn wait_until_blocked(&self, url: &str) {
         let waiting = "SELECT count(*) FROM pg_locks JOIN pg_locks AS waiting USING (pid)
             WHERE pg_locks.relation = 'creates'::regclass AND NOT waiting.granted";
-        let end = Instant::now() + HANG_LIMIT;
-        while self.sql(url, waiting) == "0" {
-            assert!(Instant::now() < end, "nothing waits for a lock");
+        let end = Instant::now() + MAX_WAIT;
+        while self.run_sql(url, waiting) == "0" {
+            assert!(Instant::now() < end, "no transaction waits for a lock");
         }
     }
 
-    /// The statements that make the tables of a schema again in the current one, with their rows.
+    /// Returns the statements that recreate the tables of a schema, with their rows, in the current schema.
     pub fn dump(&self, schema: &str) -> String {
         let dumped = Command::new(self.programs.join("pg_dump"))
             .args(["--inserts", "--no-owner", "--schema", schema])
@@ -199,7 +204,7 @@ impl Cluster {
             .unwrap();
         assert!(dumped.status.success(), "{dumped:?}");
         let dumped = String::from_utf8(dumped.stdout).unwrap();
-        let other = [
+        let ignored_prefixes = [
             "--",
             "\\",
             "SET ",
@@ -207,14 +212,14 @@ impl Cluster {
             "CREATE SCHEMA",
         ];
         let lines = dumped.lines().filter(|line| {
-            let is_other = other.iter().any(|start| line.starts_with(start));
-            !line.is_empty() && !is_other
+            let is_ignored = ignored_prefixes.iter().any(|start| line.starts_with(start));
+            !line.is_empty() && !is_ignored
         });
         let lines: Vec<_> = lines.collect();
         lines.join("\n").replace(&format!("{schema}."), "") + "\n"
     }
 
-    fn psql(&self, url: &str) -> Command {
+    fn psql_command(&self, url: &str) -> Command {
         let (_, schema) = url.split_once("schema=").unwrap();
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args([
@@ -234,8 +239,8 @@ impl Cluster {
     }
 }
 
-/// The folder of the server's programs: Debian has them outside the path.
-fn programs() -> Option<PathBuf> {
+/// Finds the folder of the server's programs: Debian installs them outside `PATH`.
+fn find_programs() -> Option<PathBuf> {
     let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let mut debian: Vec<_> = debian
         .flatten()
@@ -243,16 +248,16 @@ fn programs() -> Option<PathBuf> {
         .collect();
     debian.sort();
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut all = debian.into_iter().rev().chain(env::split_paths(&path));
-    all.find(|folder| {
+    let mut folders = debian.into_iter().rev().chain(env::split_paths(&path));
+    folders.find(|folder| {
         ["initdb", "pg_ctl", "psql"]
             .iter()
             .all(|name| folder.join(name).exists())
     })
 }
 
-/// A program that the server needs, which refuses to be run by root.
-fn as_server(program: impl AsRef<OsStr>) -> Command {
+/// Makes a command that runs as the user `postgres` if the tests run as root, because PostgreSQL's programs reject root.
+fn server_command(program: impl AsRef<OsStr>) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
     }

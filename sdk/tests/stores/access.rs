@@ -2,8 +2,8 @@
 //! password.
 
 use super::{
-    Cluster, Ledger, LedgerError, LedgerErrorKind, State, WhenUnresolved, claim, error_kind, note,
-    open_job, open_with_keys,
+    Cluster, Ledger, LedgerError, LedgerErrorKind, State, WhenUnresolved, claim, error_kind,
+    open_job, open_with_keys, record_state,
 };
 use crate::value::AgentId;
 
@@ -12,7 +12,7 @@ fn a_database_that_another_program_changed_is_rejected() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    for (change, expected, under_a_job) in [
+    for (change, expected, expected_in_job) in [
         (
             "UPDATE ledger SET salt = sha256('')",
             LedgerErrorKind::Broken,
@@ -34,24 +34,24 @@ fn a_database_that_another_program_changed_is_rejected() {
             LedgerErrorKind::NewerFormat,
         ),
     ] {
-        let url = cluster.url();
+        let url = cluster.new_url();
         let ledger: Ledger = url.parse().unwrap();
         assert!(ledger.look_up(None, ["1"]).unwrap()[0].is_none());
         let mut store = open_job(&ledger);
         let key = store.header().hash("1");
         claim(&mut *store, key, WhenUnresolved::Report);
-        cluster.sql(&url, change);
+        cluster.run_sql(&url, change);
         assert_eq!(error_kind(ledger.summary()), expected, "{change}");
-        if under_a_job != LedgerErrorKind::NewerFormat {
+        if expected_in_job != LedgerErrorKind::NewerFormat {
             assert_eq!(
-                error_kind(note(&mut *store, key, State::Succeeded)),
-                under_a_job,
+                error_kind(record_state(&mut *store, key, State::Succeeded)),
+                expected_in_job,
                 "{change}"
             );
         }
     }
-    let url = cluster.url();
-    cluster.sql(
+    let url = cluster.new_url();
+    cluster.run_sql(
         &url,
         &format!(
             "CREATE SCHEMA {schema}; CREATE TABLE {schema}.creates ()",
@@ -59,7 +59,9 @@ fn a_database_that_another_program_changed_is_rejected() {
         ),
     );
     let ledger: Ledger = url.parse().unwrap();
-    assert_eq!(error_kind(ledger.init()), LedgerErrorKind::NotALedger);
+    let error = ledger.init().unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
+    assert!(error.to_string().contains("?schema=NAME"), "{error}");
 }
 
 #[test]
@@ -67,8 +69,8 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    let url = cluster.url();
-    cluster.sql(&url, "CREATE ROLE guest LOGIN PASSWORD 'open sesame'");
+    let url = cluster.new_url();
+    cluster.run_sql(&url, "CREATE ROLE guest LOGIN PASSWORD 'open sesame'");
     let schema = url.rsplit_once('=').unwrap().1;
     let certificate = cluster.certificate();
     let guest = |password: &str, host: &str, more: &str| -> Ledger {
@@ -80,7 +82,7 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
     };
     let trusted = format!("&sslmode=verify-full&sslrootcert={}", certificate.display());
     let known = guest("open%20sesame", "localhost", &trusted);
-    // First the tables are missing and the guest may not create them; then they exist, without privileges for the guest.
+    // At first, the tables are missing and the guest may not create them. Then they exist, but the guest has no privileges.
     let mut errors = vec![known.init().unwrap_err()];
     let ledger: Ledger = url.parse().unwrap();
     ledger.init().unwrap();
@@ -98,7 +100,7 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
     );
     // With the privileges, everything works, with and without TLS.
     drop(open_job(&ledger));
-    cluster.sql(
+    cluster.run_sql(
         &url,
         &format!(
             "GRANT USAGE ON SCHEMA {schema} TO guest;
@@ -121,7 +123,7 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
         assert_eq!(error.kind(), LedgerErrorKind::Unreachable, "{error}");
         errors.push(error);
     }
-    for refused in [
+    for invalid in [
         "postgresql://localhost/x?sesame=1",
         "postgres://:5432/x",
         "postgresql://localhost/x?sslmode=allow",
@@ -135,7 +137,7 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
         "Postgres:/u:sesame@localhost/x",
         "HOST = localhost dbname=sesame",
     ] {
-        let error = refused.parse::<Ledger>().unwrap_err();
+        let error = invalid.parse::<Ledger>().unwrap_err();
         assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
         errors.push(error);
     }
@@ -146,7 +148,7 @@ fn a_user_without_privileges_gets_an_error_and_no_message_shows_the_password() {
             "{error}"
         );
     }
-    // A connection string is no path of a file.
+    // A connection string is not accepted as the path of a file.
     let file = Ledger::sqlite("host=localhost password=sesame");
     assert!(!format!("{file} {file:?}").contains("sesame"));
     assert_eq!(error_kind(file.summary()), LedgerErrorKind::NotALedger);
@@ -165,9 +167,9 @@ fn a_database_that_cannot_store_a_ledger_is_reported_as_the_cause() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    let url = cluster.url();
+    let url = cluster.new_url();
     let create = "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0";
-    cluster.sql(&url, create);
+    cluster.run_sql(&url, create);
     let latin: Ledger = url.replace("/postgres?", "/latin?").parse().unwrap();
     let error = latin.init().unwrap_err();
     assert!(
@@ -183,7 +185,7 @@ fn a_database_that_cannot_store_a_ledger_is_reported_as_the_cause() {
     let mut job = open_job(&ledger);
     let key = job.header().hash("a\0b");
     assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
-    note(&mut *job, key, State::Unknown).unwrap();
+    record_state(&mut *job, key, State::Unknown).unwrap();
     let error = ledger
         .resolve([("a\0b", Some(AgentId::from("a\0b")))])
         .unwrap_err();

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{
-    Cluster, Ledger, NOW, Record, State, Store, WhenUnresolved, Write, claim_write, open_job,
+    Cluster, Ledger, NOW, RowEntry, State, Store, WhenUnresolved, Write, claim_write, open_job,
 };
 
 #[test]
@@ -11,7 +11,7 @@ fn rows_that_several_jobs_claim_concurrently_are_claimed_once() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    let ledger: Ledger = cluster.url().parse().unwrap();
+    let ledger: Ledger = cluster.new_url().parse().unwrap();
     let mut claimed = thread::scope(|scope| {
         let ledger = &ledger;
         let claim = |step| scope.spawn(move || claim_many(open_job(ledger), step));
@@ -30,7 +30,7 @@ fn rows_that_several_jobs_claim_concurrently_are_claimed_once() {
 /// Claims overlapping batches in an order that depends on `step`; withdraws some rows and records the others as succeeded.
 /// Returns the recorded ones.
 fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
-    let mut mine = Vec::new();
+    let mut recorded = Vec::new();
     for batch in 0..30 {
         let keys = (0..20).map(|n| (batch * 7 + n * step % 20) % 200);
         let keys: Vec<_> = keys
@@ -39,21 +39,21 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         let when = WhenUnresolved::Report;
         let claims = keys.iter().map(|(_, key)| claim_write(*key, when));
         let claims: Vec<_> = claims.collect();
-        let answers = store
+        let results = store
             .write(&claims.iter().collect::<Vec<_>>(), &[], NOW)
             .unwrap();
         for ((number, key), _) in keys
             .into_iter()
-            .zip(answers)
-            .filter(|(_, no)| matches!(no, Ok(None)))
+            .zip(results)
+            .filter(|(_, result)| matches!(result, Ok(None)))
         {
             let is_withdrawn = number % 3 == 0 && batch % 2 == 0;
-            let noted = (!is_withdrawn).then(|| Record::new(State::Succeeded));
-            mine.extend(noted.as_ref().map(|_| number));
+            let outcome = (!is_withdrawn).then(|| RowEntry::new(State::Succeeded));
+            recorded.extend(outcome.as_ref().map(|_| number));
             store
-                .write(&[&Write::Note { key, noted }], &[], NOW)
+                .write(&[&Write::RecordOutcome { key, outcome }], &[], NOW)
                 .unwrap();
         }
     }
-    mine
+    recorded
 }

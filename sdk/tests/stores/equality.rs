@@ -1,4 +1,4 @@
-//! The same reads from every store after the same writes: the simulator's store in memory, SQLite, and PostgreSQL.
+//! After the same writes, every store must return the same rows: the simulator's store in memory, SQLite, and PostgreSQL.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -10,40 +10,40 @@ use proptest::{
 use tempfile::TempDir;
 
 use super::{
-    Cluster, Ledger, NOW, Record, RequestInfo, State, Store, WhenUnresolved, Write, open_job,
+    Cluster, Ledger, NOW, RequestInfo, RowEntry, State, Store, WhenUnresolved, Write, open_job,
     open_with_keys,
 };
 use crate::{
-    ledger::{key_hash::Digest, memory::Database, process::Process},
+    ledger::{key_hash::ValueHash, memory::Database, process::Process},
     value::AgentId,
 };
 
-/// An event in the life of one of a few rows.
+/// An event that affects one row, or the ledger's header.
 #[derive(Clone, Debug)]
 enum Event {
     Claim {
         job: usize,
         when: WhenUnresolved,
     },
-    Note {
+    RecordOutcome {
         job: usize,
-        noted: Option<Record>,
+        outcome: Option<RowEntry>,
     },
     Resolve {
         job: usize,
         agent_id: Option<AgentId>,
     },
-    /// Ends the job and starts another.
+    /// The job ends, and another one starts.
     Restart {
         job: usize,
     },
     RecordAgent {
         agent_id: Option<AgentId>,
     },
-    Rename {
+    NameKeys {
         keys: &'static str,
     },
-    Move,
+    ChangeBaseUrl,
 }
 
 const ROWS: usize = 3;
@@ -59,7 +59,7 @@ fn agents() -> impl Strategy<Value = Option<AgentId>> {
     ]
 }
 
-fn records() -> impl Strategy<Value = Option<Record>> {
+fn row_entries() -> impl Strategy<Value = Option<RowEntry>> {
     let states = prop_oneof![
         Just(State::Succeeded),
         Just(State::Rejected),
@@ -72,23 +72,23 @@ fn records() -> impl Strategy<Value = Option<Record>> {
         prop::option::of("\\PC{1,5}"),
         prop::option::of(any::<[u8; 16]>()),
     );
-    let record = (states, agents(), details).prop_map(|(state, agent_id, details)| {
+    let entry = (states, agents(), details).prop_map(|(state, agent_id, details)| {
         let (status, request_id, title, hash) = details;
-        Record {
+        RowEntry {
             agent_id: agent_id.map(|id| id.to_string()),
             status,
             request_id,
             code: title.clone(),
             request: RequestInfo {
-                body: hash.map(Digest),
-                email: hash.map(Digest),
+                body_hash: hash.map(ValueHash),
+                email_hash: hash.map(ValueHash),
                 label: title.clone(),
             },
             title,
-            ..Record::new(state)
+            ..RowEntry::new(state)
         }
     });
-    prop::option::of(record)
+    prop::option::of(entry)
 }
 
 fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
@@ -100,29 +100,29 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
     let keys = prop_oneof![Just("email"), Just("id")];
     let event = prop_oneof![
         6 => (0..2_usize, when).prop_map(|(job, when)| Event::Claim { job, when }),
-        6 => (0..2_usize, records()).prop_map(|(job, noted)| Event::Note { job, noted }),
+        6 => (0..2_usize, row_entries()).prop_map(|(job, outcome)| Event::RecordOutcome { job, outcome }),
         2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
         2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
         2 => agents().prop_map(|agent_id| Event::RecordAgent { agent_id }),
-        1 => keys.prop_map(|keys| Event::Rename { keys }),
-        1 => Just(Event::Move),
+        1 => keys.prop_map(|keys| Event::NameKeys { keys }),
+        1 => Just(Event::ChangeBaseUrl),
     ];
     vec((0..ROWS, event), 1..40)
 }
 
 /// A process that never ends and whose database never fails.
 #[derive(Debug)]
-struct Steady;
+struct FaultlessProcess;
 
-impl Process for Steady {}
+impl Process for FaultlessProcess {}
 
-/// A ledger and two jobs that use it.
-struct Used {
+/// A ledger and two jobs that have opened it.
+struct OpenedLedger {
     ledger: Ledger,
     jobs: [Box<dyn Store>; 2],
 }
 
-impl Used {
+impl OpenedLedger {
     fn new(ledger: Ledger) -> Self {
         let jobs = [open_job(&ledger), open_job(&ledger)];
         Self { ledger, jobs }
@@ -132,19 +132,21 @@ impl Used {
         format!("{:?}", self.jobs[job].write(&[&write], &[], NOW))
     }
 
-    /// Does something, and returns all that can be read then, as text.
-    fn after(&mut self, row: usize, event: Event) -> Vec<String> {
+    /// Applies an event, and returns its result and everything that can be read afterwards, as strings.
+    fn apply(&mut self, row: usize, event: Event) -> Vec<String> {
         let name = row.to_string();
         let key = self.jobs[0].header().hash(&name);
-        let answer = match event {
+        let result = match event {
             Event::Claim { job, when } => {
                 let request = RequestInfo {
-                    email: Some(Digest([7; 16])),
+                    email_hash: Some(ValueHash([7; 16])),
                     ..RequestInfo::default()
                 };
                 self.write(job, Write::Claim { key, when, request })
             }
-            Event::Note { job, noted } => self.write(job, Write::Note { key, noted }),
+            Event::RecordOutcome { job, outcome } => {
+                self.write(job, Write::RecordOutcome { key, outcome })
+            }
             Event::Resolve { job, agent_id } => {
                 let index = row;
                 self.write(
@@ -164,11 +166,14 @@ impl Used {
                 let resolved = self.ledger.resolve([(&name, agent_id)]);
                 format!("{:?}", resolved.map_err(|error| error.kind()))
             }
-            Event::Rename { keys } => {
-                format!("{:?}", self.jobs[0].bind(super::SERVICE, Some(keys)))
+            Event::NameKeys { keys } => {
+                format!(
+                    "{:?}",
+                    self.jobs[0].bind_key_name(super::SERVICE, Some(keys))
+                )
             }
-            Event::Move => {
-                // There and back, so that later jobs are still accepted.
+            Event::ChangeBaseUrl => {
+                // The old URL is restored, so that later jobs are still accepted.
                 let urls = ["https://elsewhere.example.com", super::SERVICE];
                 format!("{:?}", urls.map(|url| self.ledger.set_base_url(url)))
             }
@@ -181,11 +186,11 @@ impl Used {
             .map(|row| format!("{row:?}"))
             .collect();
         unresolved.sort();
-        let emails = self.jobs[1].read_emails(&[Digest([7; 16])]).unwrap();
-        let mut emails: Vec<_> = emails.iter().flatten().map(without_job).collect();
+        let emails = self.jobs[1].read_emails(&[ValueHash([7; 16])]).unwrap();
+        let mut emails: Vec<_> = emails.iter().flatten().map(format_without_job).collect();
         emails.sort();
         vec![
-            answer,
+            result,
             format!("{:?}", self.ledger.look_up(None, &names).unwrap()),
             format!(
                 "{:?}",
@@ -203,21 +208,21 @@ impl Used {
     }
 }
 
-/// A record without what differs between stores: the number of the job, and the time of a manual change.
-fn without_job(record: &Record) -> String {
-    let is_alive = record.job.map(|job| job.is_alive);
-    let record = Record {
+/// Formats an entry without the values that differ between stores: the number of the job, and the time of a manual change.
+fn format_without_job(entry: &RowEntry) -> String {
+    let is_alive = entry.job.map(|job| job.is_alive);
+    let entry = RowEntry {
         job: None,
         noted_at: 0,
-        ..record.clone()
+        ..entry.clone()
     };
-    format!("{record:?} {is_alive:?}")
+    format!("{entry:?} {is_alive:?}")
 }
 
 #[test]
 fn every_store_reads_the_same_after_the_same_writes() {
     let folder = TempDir::new().unwrap();
-    let number = Cell::new(0);
+    let cases = Cell::new(0);
     let cluster = Cluster::shared();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -226,18 +231,21 @@ fn every_store_reads_the_same_after_the_same_writes() {
         .unwrap();
     let _entered = runtime.enter();
     let compare = |events: Vec<(usize, Event)>| -> Result<(), TestCaseError> {
-        number.set(number.get() + 1);
-        let file = folder.path().join(format!("{}.ledger", number.get()));
-        let mut in_memory = Used::new(Ledger::in_memory(&Database::new(), Arc::new(Steady)));
-        let mut others = vec![Used::new(Ledger::sqlite(file))];
-        if number.get() % 8 == 1 {
-            let postgres = cluster.map(|cluster| cluster.url().parse().unwrap());
-            others.extend(postgres.map(Used::new));
+        cases.set(cases.get() + 1);
+        let file = folder.path().join(format!("{}.ledger", cases.get()));
+        let mut in_memory = OpenedLedger::new(Ledger::in_memory(
+            &Database::new(),
+            Arc::new(FaultlessProcess),
+        ));
+        let mut stores = vec![OpenedLedger::new(Ledger::sqlite(file))];
+        if cases.get() % 8 == 1 {
+            let postgres = cluster.map(|cluster| cluster.new_url().parse().unwrap());
+            stores.extend(postgres.map(OpenedLedger::new));
         }
         for (row, event) in events {
-            let expected = in_memory.after(row, event.clone());
-            for other in &mut others {
-                prop_assert_eq!(&other.after(row, event.clone()), &expected);
+            let expected = in_memory.apply(row, event.clone());
+            for store in &mut stores {
+                prop_assert_eq!(&store.apply(row, event.clone()), &expected);
             }
         }
         Ok(())

@@ -3,12 +3,12 @@
 use tempfile::TempDir;
 
 use super::{
-    Cluster, Ledger, NOW, Record, RequestInfo, SERVICE, State, WhenUnresolved, Write, claim,
+    Cluster, Ledger, NOW, RequestInfo, RowEntry, SERVICE, State, WhenUnresolved, Write, claim,
     for_each_database, open_with_keys,
 };
 use crate::{ledger::store, value::AgentId};
 
-/// The rows of the ledgers in `formats`: each key, and its entry.
+/// The rows of the ledgers in `formats`: each key, and the expected result of looking it up.
 const FORMAT_ROWS: [(&str, &str); 9] = [
     ("sending", "unknown"),
     ("succeeded", "succeeded a_1"),
@@ -31,8 +31,8 @@ fn write_every_state(ledger: &Ledger) {
     for (name, _) in &FORMAT_ROWS[..8] {
         let key = header.hash(name);
         let request = RequestInfo {
-            body: Some(header.salt.hash_request(b"{\"email\":\"ada@example.com\"}")),
-            email: Some(header.salt.hash_email(&format!("{name}@example.com"))),
+            body_hash: Some(header.salt.hash_request(b"{\"email\":\"ada@example.com\"}")),
+            email_hash: Some(header.salt.hash_email(&format!("{name}@example.com"))),
             label: Some(format!("label of {name}")),
         };
         let claim = Write::Claim {
@@ -53,17 +53,18 @@ fn write_every_state(ledger: &Ledger) {
             _ => (State::Unknown, None, Some(503)),
         };
         let is_rejected = state == State::Rejected;
-        let noted = Record {
+        let outcome = RowEntry {
             agent_id: agent_id.map(str::to_owned),
             status,
             request_id: status.map(|status| format!("r-{status}")),
             title: is_rejected.then(|| "Unprocessable".to_owned()),
             code: is_rejected.then(|| "invalid_email missing".to_owned()),
             request,
-            ..Record::new(state)
+            ..RowEntry::new(state)
         };
-        let noted = Some(noted);
-        job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
+        let outcome = Some(outcome);
+        job.write(&[&Write::RecordOutcome { key, outcome }], &[], NOW)
+            .unwrap();
     }
     drop(job);
     let resolved = [
@@ -123,10 +124,10 @@ fn ledgers_of_this_format_are_read() {
     std::fs::copy(formats.join("2.ledger"), &copy).unwrap();
     check_every_state(&Ledger::sqlite(copy));
     if let Some(cluster) = Cluster::shared() {
-        let url = cluster.url();
+        let url = cluster.new_url();
         let schema = url.rsplit_once('=').unwrap().1;
         let sql = std::fs::read_to_string(formats.join("2.sql")).unwrap();
-        cluster.sql(
+        cluster.run_sql(
             &url,
             &format!("CREATE SCHEMA {schema}; SET search_path TO {schema}; {sql}"),
         );
@@ -147,7 +148,7 @@ fn write_the_files_of_a_new_format() {
     write_every_state(&Ledger::sqlite(&file));
     std::fs::remove_file(formats.join(format!("{}.ledger-journal", store::FORMAT))).unwrap();
     let cluster = Cluster::shared().unwrap();
-    let url = cluster.url();
+    let url = cluster.new_url();
     write_every_state(&url.parse().unwrap());
     let schema = url.rsplit_once('=').unwrap().1;
     let sql = cluster.dump(schema);

@@ -1,8 +1,8 @@
 //! The header of a ledger: its service and the name of its keys.
 
 use super::{
-    LedgerErrorKind, State, WhenUnresolved, claim, error_kind, for_each_database, note,
-    open_with_keys, try_claim,
+    LedgerErrorKind, State, WhenUnresolved, claim, error_kind, for_each_database, open_with_keys,
+    record_state, try_claim,
 };
 
 #[test]
@@ -28,7 +28,7 @@ fn a_claim_fails_once_the_ledger_has_another_header() {
             ledger.set_base_url("https://new.example.com").unwrap();
             let claimed = try_claim(&mut *early, two, WhenUnresolved::Report);
             assert_eq!(error_kind(claimed), LedgerErrorKind::OtherService);
-            note(&mut *early, one, State::Succeeded).unwrap();
+            record_state(&mut *early, one, State::Succeeded).unwrap();
             drop((early, late));
             let summary = ledger.summary().unwrap();
             assert_eq!((summary.succeeded, summary.in_flight), (1, 0));

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Cluster, Ledger, LedgerErrorKind, State, WhenUnresolved, claim, error_kind, note, open_job,
-    try_claim,
+    Cluster, Ledger, LedgerErrorKind, State, WhenUnresolved, claim, error_kind, open_job,
+    record_state, try_claim,
 };
 use crate::ledger::{
     clock::Clock,
@@ -18,47 +18,47 @@ use crate::ledger::{
     process::Process,
 };
 
-/// A clock that is set by hand.
+/// A clock that the test sets.
 #[derive(Debug, Default)]
-struct Hands(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Hands {
+impl ManualClock {
     fn set(&self, seconds: u64) {
         self.0.store(seconds, Ordering::Relaxed);
     }
 }
 
-impl Process for Hands {
+impl Process for ManualClock {
     fn elapsed(&self) -> Duration {
         Duration::from_secs(self.0.load(Ordering::Relaxed))
     }
 }
 
 #[test]
-fn a_lease_is_held_until_it_ends() {
-    let hands = Arc::new(Hands::default());
-    let process = Some(Arc::clone(&hands) as Arc<dyn Process>);
+fn rows_may_be_sent_until_the_lease_ends() {
+    let clock = Arc::new(ManualClock::default());
+    let process = Some(Arc::clone(&clock) as Arc<dyn Process>);
     let lease = Lease::new(Clock { process });
-    let held = |seconds, term| {
-        hands.set(seconds);
-        lease.remaining(term) != Some(Duration::ZERO)
+    let may_send = |seconds, number| {
+        clock.set(seconds);
+        lease.remaining(number) != Some(Duration::ZERO)
     };
-    assert!(held(1_000_000, 0));
-    // 40 s, of the 60 s for which the database has the lease.
+    assert!(may_send(1_000_000, 0));
+    // A job may send for 40 s of the 60 s for which the database has the lease.
     lease.begin(Liveness::Lease, Duration::ZERO);
-    assert!(held(39, 1) && !held(40, 1));
+    assert!(may_send(39, 1) && !may_send(40, 1));
     lease.renew(Duration::from_secs(10));
-    assert!(held(49, 1) && !held(50, 1));
+    assert!(may_send(49, 1) && !may_send(50, 1));
     // A row claimed under an expired lease is not sent, even if another lease has begun since.
     lease.begin(Liveness::Lease, Duration::from_secs(50));
-    assert!(!held(50, 1) && held(50, 2));
+    assert!(!may_send(50, 1) && may_send(50, 2));
     lease.end();
-    assert!(!held(0, 2));
+    assert!(!may_send(0, 2));
 }
 
 /// Expires the lease of every job of a ledger.
-fn expire(cluster: &Cluster, url: &str) {
-    cluster.sql(url, "UPDATE jobs SET lease_until = clock_timestamp()");
+fn expire_leases(cluster: &Cluster, url: &str) {
+    cluster.run_sql(url, "UPDATE jobs SET lease_until = clock_timestamp()");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    let url = cluster.url();
+    let url = cluster.new_url();
     let ledger: Ledger = url.parse().unwrap();
     let mut late = open_job(&ledger);
     let [one, two, three] = ["1", "2", "3"].map(|key| late.header().hash(key));
@@ -74,26 +74,26 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
         assert!(claim(&mut *late, key, WhenUnresolved::Report).is_none());
     }
     assert_eq!(ledger.summary().unwrap().in_flight, 2);
-    assert!(late.renew().unwrap());
-    expire(cluster, &url);
+    assert!(late.renew_lease().unwrap());
+    expire_leases(cluster, &url);
     let claimed = try_claim(&mut *late, three, WhenUnresolved::Report);
     assert_eq!(error_kind(claimed), LedgerErrorKind::Unreachable);
-    assert!(!late.renew().unwrap());
+    assert!(!late.renew_lease().unwrap());
     let mut next = open_job(&ledger);
-    let found = claim(&mut *next, one, WhenUnresolved::Report).unwrap();
-    assert!(found.is_unresolved());
-    // Another job resends the row as requested. An outcome that the first job records later is kept.
+    let existing = claim(&mut *next, one, WhenUnresolved::Report).unwrap();
+    assert!(existing.is_unresolved());
+    // Another job resends the row as requested. If the first job then records that the agent was created, this counts.
     assert!(claim(&mut *next, one, WhenUnresolved::Resend).is_none());
-    note(&mut *late, one, State::Unknown).unwrap();
+    record_state(&mut *late, one, State::Unknown).unwrap();
     assert!(
         ledger.look_up(None, ["1"]).unwrap()[0]
             .as_ref()
             .unwrap()
             .in_flight
     );
-    note(&mut *late, one, State::Succeeded).unwrap();
-    note(&mut *next, one, State::Rejected).unwrap();
-    note(&mut *late, two, State::Succeeded).unwrap();
+    record_state(&mut *late, one, State::Succeeded).unwrap();
+    record_state(&mut *next, one, State::Rejected).unwrap();
+    record_state(&mut *late, two, State::Succeeded).unwrap();
     drop((late, next));
     let summary = ledger.summary().unwrap();
     assert_eq!(
@@ -104,5 +104,5 @@ fn a_job_with_an_expired_lease_claims_nothing_and_its_rows_become_unresolved() {
         ),
         (2, 0, 0)
     );
-    assert_eq!(cluster.sql(&url, "SELECT count(*) FROM jobs"), "0");
+    assert_eq!(cluster.run_sql(&url, "SELECT count(*) FROM jobs"), "0");
 }

@@ -1,7 +1,8 @@
-//! Ledger rules and stores: on SQLite and, where it is installed, on PostgreSQL. These tests use private items of the crate.
+//! Tests of the rules and stores of ledgers, with SQLite and, where it is installed, PostgreSQL. They use private items of the
+//! crate.
 //!
-//! * `walk`: the rules of one row, in every order of events.
-//! * `row_rules`: single cases of these rules.
+//! * `row_exhaustive`: the rules of one row, in every order of events.
+//! * `row_cases`: selected cases of these rules.
 //! * `equality`: the same reads from every store after the same writes.
 //! * `claims`: concurrent claims.
 //! * `leases`: jobs whose lease expires.
@@ -18,7 +19,7 @@ use super::{
     cancellation::CancellationFlag,
     error::Cause,
     key_hash::KeyHash,
-    state::{Record, RequestInfo, State, WhenUnresolved},
+    row::{RequestInfo, RowEntry, State, WhenUnresolved},
     store::{Store, Write},
 };
 
@@ -33,8 +34,8 @@ mod header;
 mod leases;
 mod outages;
 mod resolving;
-mod row_rules;
-mod walk;
+mod row_cases;
+mod row_exhaustive;
 
 use cluster::Cluster;
 
@@ -68,10 +69,10 @@ fn claim_write(key: KeyHash, when: WhenUnresolved) -> Write {
     }
 }
 
-fn note(store: &mut dyn Store, key: KeyHash, state: State) -> Result<(), Cause> {
-    let noted = Some(Record::new(state));
+fn record_state(store: &mut dyn Store, key: KeyHash, state: State) -> Result<(), Cause> {
+    let outcome = Some(RowEntry::new(state));
     store
-        .write(&[&Write::Note { key, noted }], &[], NOW)
+        .write(&[&Write::RecordOutcome { key, outcome }], &[], NOW)
         .map(drop)
 }
 
@@ -81,7 +82,7 @@ fn error_kind<T>(result: Result<T, impl Into<LedgerError>>) -> LedgerErrorKind {
 
 impl From<Cause> for LedgerError {
     fn from(cause: Cause) -> Self {
-        Self::of_file("".as_ref(), cause)
+        Self::for_file("".as_ref(), cause)
     }
 }
 
@@ -89,12 +90,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs on a new file and, where PostgreSQL is installed, on a new schema.
+/// Runs a test with a new file and, where PostgreSQL is installed, with a new schema.
 fn for_each_database(test: impl Fn(&Ledger)) {
     let folder = TempDir::new().unwrap();
     test(&Ledger::sqlite(folder.path().join("agents.ledger")));
     if let Some(cluster) = Cluster::shared() {
-        test(&cluster.url().parse().unwrap());
+        test(&cluster.new_url().parse().unwrap());
     }
 }
 

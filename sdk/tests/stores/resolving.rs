@@ -3,8 +3,8 @@
 use std::thread;
 
 use super::{
-    NOW, Record, State, WhenUnresolved, Write, claim, claim_write, for_each_database, note,
-    open_job,
+    NOW, RowEntry, State, WhenUnresolved, Write, claim, claim_write, for_each_database, open_job,
+    record_state,
 };
 use crate::value::AgentId;
 
@@ -17,9 +17,9 @@ fn an_agent_is_assigned_to_one_row_only() {
         for key in &keys {
             let key = job.header().hash(key);
             assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
-            note(&mut *job, key, State::Unknown).unwrap();
+            record_state(&mut *job, key, State::Unknown).unwrap();
         }
-        // Concurrent manual changes.
+        // Twelve operators give the same agent to different rows at the same time: one of them succeeds.
         let start = std::sync::Barrier::new(ROWS);
         let accepted = thread::scope(|scope| {
             let resolve = |key| {
@@ -30,15 +30,11 @@ fn an_agent_is_assigned_to_one_row_only() {
                 })
             };
             let resolved: Vec<_> = keys.iter().map(resolve).collect();
-            resolved
-                .into_iter()
-                .filter(|_| true)
-                .map(|one| one.join().unwrap())
-                .filter(|ok| *ok)
-                .count()
+            let accepted = resolved.into_iter().map(|thread| thread.join().unwrap());
+            accepted.filter(|is_accepted| *is_accepted).count()
         });
         assert_eq!(accepted, 1);
-        // Rows of one job in the same transaction.
+        // One job gives the same agent to several rows in the same transaction: one is accepted.
         let hashes: Vec<_> = keys.iter().map(|key| job.header().hash(key)).collect();
         let claims: Vec<_> = hashes
             .iter()
@@ -50,7 +46,7 @@ fn an_agent_is_assigned_to_one_row_only() {
         let claimed: Vec<_> = hashes
             .iter()
             .zip(claimed)
-            .filter(|(_, no)| matches!(no, Ok(None)))
+            .filter(|(_, result)| matches!(result, Ok(None)))
             .collect();
         assert_eq!(claimed.len(), ROWS - 1);
         let resolves = claimed
@@ -65,19 +61,20 @@ fn an_agent_is_assigned_to_one_row_only() {
         let resolved = job
             .write(&resolves.iter().collect::<Vec<_>>(), &[], NOW)
             .unwrap();
-        assert_eq!(resolved.iter().filter(|one| one.is_ok()).count(), 1);
+        assert_eq!(resolved.iter().filter(|result| result.is_ok()).count(), 1);
         drop(job);
         assert_eq!(ledger.summary().unwrap().resolved_with_agent, 2);
-        // The service may give two rows one identifier; entries that the ledger already has are accepted again.
+        // The service may return the same identifier for two rows. Entries that the ledger already has are accepted again.
         let mut job = open_job(ledger);
         for key in ["x", "y"] {
             let key = job.header().hash(key);
             assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
-            let noted = Some(Record {
+            let outcome = Some(RowEntry {
                 agent_id: Some("a_3".to_owned()),
-                ..Record::new(State::Succeeded)
+                ..RowEntry::new(State::Succeeded)
             });
-            job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
+            job.write(&[&Write::RecordOutcome { key, outcome }], &[], NOW)
+                .unwrap();
         }
         let both = ["x", "y"].map(|key| (key, Some(AgentId::from("a_3"))));
         assert_eq!(ledger.resolve(both).unwrap(), 0);
@@ -90,11 +87,12 @@ fn an_unknown_key_is_reported_before_other_errors() {
         let mut job = open_job(ledger);
         let key = job.header().hash("0042");
         assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
-        let noted = Some(Record {
+        let outcome = Some(RowEntry {
             agent_id: Some("a_1".to_owned()),
-            ..Record::new(State::Succeeded)
+            ..RowEntry::new(State::Succeeded)
         });
-        job.write(&[&Write::Note { key, noted }], &[], NOW).unwrap();
+        job.write(&[&Write::RecordOutcome { key, outcome }], &[], NOW)
+            .unwrap();
         // A spreadsheet program has removed the leading zeros of a key.
         let error = ledger
             .resolve([("42", Some(AgentId::from("a_1")))])

@@ -1,22 +1,23 @@
-//! The checks of a schedule. Each records a message if it is violated.
+//! Checks of a schedule. Each reports a violation if it fails.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use dealkit::{Created, Creation, ErrorKind, Outcome, ledger::memory::Entry};
+use dealkit::{Created, Creation, ErrorKind, Outcome, ledger::memory::CommittedEntry};
 use tokio::time::Instant;
 
-use super::{DeliveredResult, Simulation, UNRECORDED};
+use super::{NO_LEDGER_PREFIX, ResultWithoutAgent, Simulation};
 use crate::process::Process;
 
 impl Simulation {
-    /// Checks that a process may send a row: it has a durable claim, and its lease has not ended.
+    /// Checks that a process may send a row: it has a durable claim, and other jobs may not consider its job dead yet.
     pub(super) fn check_claim(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
-        let is_claim =
-            |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
+        let is_claim = |entry: &&CommittedEntry| {
+            entry.state == "sending" && entry.process == Some(process.number)
+        };
         let number = process.number;
         match entries.iter().rfind(is_claim) {
-            _ if key.starts_with(UNRECORDED) => {}
+            _ if key.starts_with(NO_LEDGER_PREFIX) => {}
             None => self.report_violation(format!(
                 "process {number} sends {key} without a durable claim: the ledger has {entries:?}"
             )),
@@ -27,14 +28,14 @@ impl Simulation {
                         "process {number} sends {key} although the database has rejected its lease"
                     ));
                 }
-                // A lease that ended early counts as ended when the job notices it.
-                let may_be_over = self.state().ended_leases.is_some();
-                // While a row is sent again, its ledger may learn that its agent exists.
+                // After leases were ended early, a job may send until it learns that its lease has ended.
+                let may_have_ended = self.state().ended_leases.is_some();
+                // While a row is sent again, an earlier job may record that its agent exists.
                 let is_resent = self.state().sent_again.contains(key);
-                let is_over = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
-                if is_over && !may_be_over {
+                let has_ended = !claim.is_alive || (entries.last() != Some(claim) && !is_resent);
+                if has_ended && !may_have_ended {
                     self.report_violation(format!(
-                        "process {number} sends {key} although others may take it for dead: the ledger has {entries:?}"
+                        "process {number} sends {key} although other jobs may consider it dead: the ledger has {entries:?}"
                     ));
                 }
             }
@@ -47,7 +48,7 @@ impl Simulation {
         requests.any(|request| request.process == process.number && request.key == key)
     }
 
-    /// Checks that a process observes its rate limit and the pauses that responses requested.
+    /// Checks that a process observes its rate limit and the pauses that it was asked for.
     pub(crate) fn check_traffic(&self, process: &Process, rate: Option<u32>) {
         let now = Instant::now();
         let mut state = self.state();
@@ -55,15 +56,15 @@ impl Simulation {
         let departures = state.departures.entry(process.number).or_default();
         departures.push(now);
         let second = now.checked_sub(Duration::from_secs(1));
-        let lately = departures
+        let recent = departures
             .iter()
             .filter(|at| second.is_none_or(|second| **at > second));
-        let count = lately.count();
+        let count = recent.count();
         drop(state);
-        // The timer has a resolution of a millisecond, and the first call does not wait.
+        // Two more requests are allowed, for the timer's resolution of a millisecond and for the first call, which does not wait.
         if rate.is_some_and(|rate| count > rate as usize + 2) {
             self.report_violation(format!(
-                "process {} sends {count} in a second",
+                "process {} sends {count} requests in a second",
                 process.number
             ));
         }
@@ -96,8 +97,8 @@ impl Simulation {
         }
     }
 
-    /// Checks a result at the moment at which it is handed over by a process, which may have another call with the same key.
-    /// `earlier` is the number of requests when the process began.
+    /// Checks a result when a process hands it over. `has_another` is true if the process may have another call with the same
+    /// key; `earlier` is the number of requests when the process began.
     pub(crate) fn check(
         &self,
         process: &Process,
@@ -106,8 +107,10 @@ impl Simulation {
         creation: &Creation,
     ) {
         let Some(key) = creation.key.clone() else {
-            return self
-                .report_violation(format!("row {} came back without its key", creation.index));
+            return self.report_violation(format!(
+                "row {} is handed over without its key",
+                creation.index
+            ));
         };
         self.log(process, || {
             let result = match &creation.result {
@@ -125,18 +128,18 @@ impl Simulation {
         let was_resolved = self.state().resolved.contains(&key);
         let was_resent = self.state().sent_again.contains(&key);
         let is_recorded = match &creation.result {
-            _ if key.starts_with(UNRECORDED) => true,
+            _ if key.starts_with(NO_LEDGER_PREFIX) => true,
             _ if creation.ledger_error.is_some() => true,
-            // If a row was sent again, the ledger has one of its agents.
+            // A row that was sent again may have several agents, and the ledger has one of them.
             Ok(_) if was_resent && agent.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
-            // Another job may be resolving the row by now.
+            // Another job may have claimed the row to ask about it since then.
             Ok(Created::Already { agent_id, .. }) => {
                 agent_id.is_none()
                     || state == "sending"
                     || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
             }
-            // These results report the earlier content of the ledger.
+            // These errors report an earlier state of the ledger.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -145,12 +148,12 @@ impl Simulation {
             {
                 true
             }
-            // Only an earlier request may have created the agent.
+            // The process sent no request for the row, so its outcome is about an earlier request.
             Err(_) if !self.has_sent(process, &key) => true,
             Err(error) => match error.outcome() {
                 Outcome::Unknown => {
                     let by = entries.last().and_then(|entry| entry.process);
-                    // An earlier claim stays below the claim of a job that sends the row again.
+                    // If another job has claimed the row to send it again, the older claim may stay below it.
                     let is_alone = !has_another && !was_resent;
                     let is_own = is_alone && by == Some(process.number);
                     was_resolved
@@ -172,7 +175,7 @@ impl Simulation {
             && matches!(error.outcome(), Outcome::NotSent | Outcome::Rejected)
         {
             let has_read = error.kind() != ErrorKind::Ledger;
-            self.state().delivered.push(DeliveredResult {
+            self.state().results_without_agent.push(ResultWithoutAgent {
                 key,
                 process: (!has_another).then_some(process.number),
                 outcome: error.outcome(),
@@ -182,12 +185,12 @@ impl Simulation {
         self.check_agents();
     }
 
-    /// Checks, once every request has ended, that no row has an agent although its result says that there is none.
+    /// Checks, once every request has had its effect, that no row has an agent although a result says that there is none.
     pub(crate) fn check_end(&self) {
         self.check_agents();
         let state = self.state();
         let mut wrong = None;
-        for result in &state.delivered {
+        for result in &state.results_without_agent {
             let requests = state.requests.iter().enumerate();
             let agent = requests
                 .filter(|(number, request)| {
@@ -208,10 +211,10 @@ impl Simulation {
         }
     }
 
-    /// Checks, after a while, that no process has left a row in flight whose outcome it could have recorded, and that no row that was
-    /// never sent has an unknown outcome.
-    pub(crate) fn check_left(&self, processes: &[Arc<Process>], keys: &[String]) {
-        if self.state().ended_leases.is_some() || self.state().was_moved {
+    /// Checks, after a quiet period, that no process that ended properly has left a row in flight, and that no row is
+    /// unresolved that was never sent.
+    pub(crate) fn check_unfinished_rows(&self, processes: &[Arc<Process>], keys: &[String]) {
+        if self.state().ended_leases.is_some() || self.state().ledger_was_replaced {
             return;
         }
         for key in keys {
@@ -221,7 +224,7 @@ impl Simulation {
             };
             let by = |process: &&Arc<Process>| Some(process.number) == entry.process;
             let process = processes.iter().find(by);
-            if entry.state == "sending" && process.is_some_and(|process| process.leaves_nothing()) {
+            if entry.state == "sending" && process.is_some_and(|process| process.ended_properly()) {
                 self.report_violation(format!(
                     "process {:?} leaves {key} in flight",
                     entry.process
@@ -238,14 +241,15 @@ impl Simulation {
         }
     }
 
-    /// Checks that a process that resolves a row has claimed it, so that no other process resolves or sends it until the lease ends.
-    pub(crate) fn check_question(&self, process: &Process, key: &str) {
+    /// Checks that a process that asks about a row has claimed it, so that no other process asks about or sends it.
+    pub(crate) fn check_asking_process(&self, process: &Process, key: &str) {
         let entries = self.database.entries(key);
-        let is_claim =
-            |entry: &&Entry| entry.state == "sending" && entry.process == Some(process.number);
-        // The job that sent the row may record meanwhile that its agent was created.
+        let is_claim = |entry: &&CommittedEntry| {
+            entry.state == "sending" && entry.process == Some(process.number)
+        };
+        // The job that sent the row may record in the meantime that the agent was created.
         let last = entries.iter().rfind(|entry| entry.state != "succeeded");
-        let is_asked = |claim: &Entry| !claim.is_alive || last == Some(claim);
+        let is_asked = |claim: &CommittedEntry| !claim.is_alive || last == Some(claim);
         if !entries.iter().rfind(is_claim).is_some_and(is_asked) {
             self.report_violation(format!(
                 "process {} asks about {key} without a claim: the ledger has {entries:?}",
@@ -254,7 +258,7 @@ impl Simulation {
         }
     }
 
-    /// Checks, after the last run, that a row has its agent, and that the ledger knows it.
+    /// Checks, after the last run, that a row has an agent, and that the ledger has this agent.
     pub(crate) fn check_row(&self, key: &str) {
         let entries = self.database.entries(key);
         let agents: Vec<_> = {

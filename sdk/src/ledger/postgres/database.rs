@@ -1,4 +1,4 @@
-//! Where a PostgreSQL database is, and how to connect to it.
+//! URL of a PostgreSQL database, and connections to it.
 
 use std::{
     fmt, fs,
@@ -17,31 +17,31 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::super::error::{Cause, HIDDEN_URL, LedgerError, Place};
+use super::super::error::{Cause, HIDDEN_URL, LedgerError, LedgerLocation};
 use crate::transport::{connect::tls::TlsSettings, environment::read_variable};
 
-/// The schema that has the tables, unless the URL names another.
+/// The default schema of a ledger's tables.
 const SCHEMA: &str = "dealkit";
 
-const UNREADABLE: &str = "it cannot be read. Characters other than letters and digits in a user name or password must be \
+const UNREADABLE_URL: &str = "it cannot be read. Characters other than letters and digits in a user name or password must be \
     escaped, such as %40 for @, and its parameters are schema, sslmode, sslrootcert, connect_timeout, \
     application_name, options and those about keepalives and several hosts";
 
-/// A database, as its URL names it.
+/// A database, parsed from its URL.
 #[derive(Clone)]
 pub(in crate::ledger) struct Database {
     url: Arc<str>,
     config: Config,
     pub(super) schema: String,
-    /// The file of certificates that are trusted as well.
+    /// The file of further CA certificates to trust.
     roots: Option<String>,
 }
 
 impl Database {
     pub(in crate::ledger) fn parse(url: &str) -> Result<Self, LedgerError> {
-        let refused = |what: &'static str| {
-            let place = Place::Database(HIDDEN_URL.into());
-            LedgerError::new(place, Cause::DatabaseUrl(what))
+        let reject_url = |fault: &'static str| {
+            let location = LedgerLocation::Database(HIDDEN_URL.into());
+            LedgerError::new(location, Cause::InvalidDatabaseUrl(fault))
         };
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut schema, mut roots, mut mode) = (SCHEMA.to_owned(), None, None);
@@ -56,30 +56,32 @@ impl Database {
                 _ => rest.push(part),
             }
         }
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_name) {
-            return Err(refused(
+        let is_schema_character =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_schema_character) {
+            return Err(reject_url(
                 "its schema may contain only lowercase letters, digits and underscores",
             ));
         }
         // An unescaped `@` or `/` in a password would be taken for the end of the user or of the host.
         let after_scheme = base.split_once("://").map_or("", |(_, rest)| rest);
         if after_scheme.matches('@').count() > 1 {
-            return Err(refused(UNREADABLE));
+            return Err(reject_url(UNREADABLE_URL));
         }
-        // What is wrong with it is not told: a password that is not escaped is taken for something else.
+        // The parser's message is not shown: it may repeat a part of an unescaped password.
         let parsed = format!("{base}?{}", rest.join("&")).parse::<Config>();
         let Ok(mut config) = parsed else {
-            return Err(refused(UNREADABLE));
+            return Err(reject_url(UNREADABLE_URL));
         };
-        let is_plain = |text: &str| !text.contains(['@', ':']);
+        // An unescaped password may have been parsed as a part of a host or of the database's name.
+        let is_plain = |name: &str| !name.contains(['@', ':']);
         let hosts_are_plain = config.get_hosts().iter().all(|host| match host {
             Host::Tcp(name) => !name.contains('@'),
             #[cfg(unix)]
             Host::Unix(_) => true,
         });
         if !hosts_are_plain || !config.get_dbname().is_none_or(is_plain) {
-            return Err(refused(UNREADABLE));
+            return Err(reject_url(UNREADABLE_URL));
         }
         config.ssl_mode(match mode.as_deref() {
             Some("disable") => SslMode::Disable,
@@ -88,14 +90,14 @@ impl Database {
             None if config.get_hosts().iter().all(is_local) => SslMode::Disable,
             None => SslMode::Require,
             Some(_) => {
-                return Err(refused(
+                return Err(reject_url(
                     "its sslmode must be verify-full, or disable for a connection without TLS",
                 ));
             }
         });
         let is_empty = |host: &Host| matches!(host, Host::Tcp(name) if name.is_empty());
         if config.get_hosts().is_empty() || config.get_hosts().iter().any(is_empty) {
-            return Err(refused("it names no host"));
+            return Err(reject_url("it names no host"));
         }
         if config.get_application_name().is_none() {
             config.application_name("dealkit");
@@ -103,10 +105,10 @@ impl Database {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(10));
         }
-        // After this time without an answer a connection is lost, so that nothing waits for ever.
+        // Without these limits, a wait on a broken connection could last for hours.
         config.tcp_user_timeout(Duration::from_secs(30));
         config.keepalives_idle(Duration::from_secs(15));
-        // A standby that follows does not have the latest.
+        // A standby server may lack the latest commits.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         Ok(Self {
             url: url.into(),
@@ -116,8 +118,8 @@ impl Database {
         })
     }
 
-    /// Its name, without the user and the password.
-    pub(in crate::ledger) fn place(&self) -> Place {
+    /// Returns the URL as messages show it, without the user and the password.
+    pub(in crate::ledger) fn location(&self) -> LedgerLocation {
         let mut hosts = String::new();
         let ports = self.config.get_ports();
         for (index, host) in self.config.get_hosts().iter().enumerate() {
@@ -136,18 +138,21 @@ impl Database {
         if self.schema != SCHEMA {
             name += &format!("?schema={}", self.schema);
         }
-        Place::Database(name.into())
+        LedgerLocation::Database(name.into())
     }
 
-    /// Connects, on the runtime that is running.
+    /// Connects to the database, and starts the task of the connection on the current runtime.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), Cause> {
         let mut config = self.config.clone();
-        // As libpq does, so that a password need not be in a URL.
+        // libpq reads this variable, too. It keeps the password out of the URL.
         if let (None, Ok(Some(password))) = (config.get_password(), read_variable("PGPASSWORD")) {
             config.password(password);
         }
         if config.get_ssl_mode() == SslMode::Disable {
-            let (client, connection) = config.connect(NoTls).await.map_err(connect_failure)?;
+            let (client, connection) = config
+                .connect(NoTls)
+                .await
+                .map_err(classify_connect_error)?;
             check_encoding(connection.parameter("server_encoding"))?;
             return Ok((client, tokio::spawn(connection.map(drop))));
         }
@@ -156,24 +161,25 @@ impl Database {
             settings.add_roots(&fs::read(path)?);
         }
         let tls = settings.build_config();
-        let mut tls = tls.map_err(|what| Cause::Unreachable(what.to_string()))?;
+        let mut tls = tls.map_err(|message| Cause::Unreachable(message.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
         let connected = config.connect(MakeRustlsConnect::new(tls)).await;
-        let (client, connection) = connected.map_err(connect_failure)?;
+        let (client, connection) = connected.map_err(classify_connect_error)?;
         check_encoding(connection.parameter("server_encoding"))?;
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 }
 
-/// The failure to connect: the response of the server says nothing about the ledger.
-fn connect_failure(error: tokio_postgres::Error) -> Cause {
+/// Converts an error of connecting. An unknown error from the server then means that it denies access, and not that the ledger
+/// is damaged.
+fn classify_connect_error(error: tokio_postgres::Error) -> Cause {
     match Cause::from(error) {
-        Cause::Broken(text) => Cause::Denied(text),
+        Cause::Broken(message) => Cause::Denied(message),
         cause => cause,
     }
 }
 
-/// Rejects a database that cannot store every text. Its first failure would be the identifier of an agent that exists.
+/// Rejects a database whose encoding cannot store every string: recording the identifier of a created agent could fail.
 fn check_encoding(encoding: Option<&str>) -> Result<(), Cause> {
     match encoding {
         None | Some("UTF8" | "SQL_ASCII") => Ok(()),
@@ -184,7 +190,7 @@ fn check_encoding(encoding: Option<&str>) -> Result<(), Cause> {
     }
 }
 
-/// Whether connections to it stay on this machine.
+/// Returns whether connections to this host stay on this machine.
 fn is_local(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -200,7 +206,7 @@ fn is_local(host: &Host) -> bool {
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Database({})", self.place())
+        write!(f, "Database({})", self.location())
     }
 }
 

@@ -1,9 +1,9 @@
-//! A ledger in a PostgreSQL database, as specified in `sdk/contract/ledger.md`.
+//! Ledgers in PostgreSQL databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! Rows are locked one by one, so that jobs do not wait for each other's batches. A transaction locks in the order of the
-//! keys, so that none waits in a circle, and has two round trips: one that claims what is new and locks the rest, and one
-//! that writes and commits. Isolation is READ COMMITTED, where each statement sees what was committed before it: a row
-//! that was locked is read as it is then.
+//! A transaction locks single rows, so that jobs with different rows do not wait for each other. It locks them in the order of
+//! their keys, so that transactions cannot deadlock. It takes two round trips: the first claims new rows and locks the existing
+//! ones, the second writes and commits. The isolation level is READ COMMITTED, where each statement sees everything that was
+//! committed before it began: a row is read in the state that it has once it is locked.
 
 mod database;
 mod rows;
@@ -22,58 +22,62 @@ use tokio_postgres::{Client, error::SqlState, types::Type};
 pub(in crate::ledger) use self::database::Database;
 use self::{
     rows::LOCK_HEADER,
-    session::{LIMIT, Session, begin, execute, in_transaction, query, query_one},
-    tables::{find, make},
+    session::{
+        Session, TRANSACTION_LIMIT, begin_statements, execute, in_transaction, query, query_one,
+    },
+    tables::{create_tables, read_header},
 };
 use super::{
     cancellation::CancellationFlag,
     error::Cause,
-    key_hash::{Digest, KeyHash},
-    lease::{LEASE, Liveness, RENEWED_EVERY},
-    state::{Record, Row},
-    store::{Changes, Header, HeaderChange, Store, Touched},
+    key_hash::{KeyHash, ValueHash},
+    lease::{LEASE, Liveness, RENEWAL_INTERVAL},
+    row::{Row, RowEntry},
+    store::{Header, HeaderChange, RowsChange, Store, TransactionScope},
 };
 
 pub(super) struct Postgres {
     session: Session,
     header: Header,
-    /// The number of the job, if it is one.
+    /// The number of the job, if a job has opened the ledger.
     job: Option<i64>,
 }
 
-/// Makes the tables, so that jobs need no permission to do so.
+/// Creates the tables, so that jobs need no permission to create them.
 pub(super) fn init(database: &Arc<Database>) -> Result<(), Cause> {
-    let make = async |client: &Client, database: &Database| make(client, database, None).await;
-    Session::new(database, &CancellationFlag::default())?.run(LIMIT, make)
+    let create =
+        async |client: &Client, database: &Database| create_tables(client, database, None).await;
+    Session::new(database, &CancellationFlag::default())?.run(TRANSACTION_LIMIT, create)
 }
 
 impl Postgres {
-    /// Opens the ledger of a job, or creates one, for this service and this name of the keys, if they have one.
+    /// Opens the ledger of a job, or creates it for this service and this name of the keys.
     pub(super) fn open_to_send(
         database: &Arc<Database>,
         service: &str,
-        keys: Option<&str>,
+        key_name: Option<&str>,
         cancellation: &CancellationFlag,
     ) -> Result<Self, Cause> {
         let mut session = Session::new(database, cancellation)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let header = find_in(&mut session)?;
-        let new = Header::new(service, keys)?;
-        let header = session.run(LIMIT, async |client, database| {
+        let header = read_header_of(&mut session)?;
+        let new = Header::new(service, key_name)?;
+        let header = session.run(TRANSACTION_LIMIT, async |client, database| {
             if header.is_none() {
-                make(client, database, Some(&new)).await?;
+                create_tables(client, database, Some(&new)).await?;
             }
             let sql = format!(
                 "{}; DELETE FROM jobs WHERE lease_until < clock_timestamp();
                 INSERT INTO jobs VALUES ({job}, {}); COMMIT",
-                begin(database),
+                begin_statements(database),
                 lease_until(),
             );
             execute(client, &sql).await?;
             Ok(header)
         })?;
-        // Another job may have been faster.
-        let header = header.map_or_else(|| find_in(&mut session), |header| Ok(Some(header)))?;
+        // If another job has created the ledger at the same time, its header counts.
+        let header =
+            header.map_or_else(|| read_header_of(&mut session), |header| Ok(Some(header)))?;
         Ok(Self {
             session,
             header: header.ok_or(Cause::Moved("deleted"))?,
@@ -84,7 +88,7 @@ impl Postgres {
     /// Opens an existing ledger; `None` if there is none.
     pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
         let mut session = Session::new(database, &CancellationFlag::default())?;
-        let header = find_in(&mut session)?;
+        let header = read_header_of(&mut session)?;
         Ok(header.map(|header| Self {
             session,
             header,
@@ -93,12 +97,14 @@ impl Postgres {
     }
 }
 
-fn find_in(session: &mut Session) -> Result<Option<Header>, Cause> {
+fn read_header_of(session: &mut Session) -> Result<Option<Header>, Cause> {
     let schema = session.database.schema.clone();
-    session.read(LIMIT, async |client| find(client, &schema).await)
+    session.read(TRANSACTION_LIMIT, async |client| {
+        read_header(client, &schema).await
+    })
 }
 
-/// The end of a lease that begins now.
+/// Returns the SQL expression for the end of a lease that begins now.
 fn lease_until() -> String {
     format!(
         "clock_timestamp() + {} * interval '1 second'",
@@ -108,16 +114,16 @@ fn lease_until() -> String {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Without this, others would take it for alive until its lease has run out.
+        // If the job is not deleted, other jobs consider it alive until its lease expires.
         if let Some(job) = self.job.take()
             && self.session.is_connected()
         {
             let end = async |client: &Client, database: &Database| {
-                let begin = begin(database);
+                let begin = begin_statements(database);
                 let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
                 execute(client, &sql).await
             };
-            let _ = self.session.run_to_completion(RENEWED_EVERY, end);
+            let _ = self.session.run_to_completion(RENEWAL_INTERVAL, end);
         }
     }
 }
@@ -136,82 +142,86 @@ impl Store for Postgres {
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
-        self.session.read(LIMIT, async |client| {
+        self.session.read(TRANSACTION_LIMIT, async |client| {
             let sql = "SELECT EXISTS (SELECT FROM creates)";
             Ok(query_one(client, sql, &[]).await? != Some(true))
         })
     }
 
-    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
-        self.session.read(LIMIT, async |client| {
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause> {
+        self.session.read(TRANSACTION_LIMIT, async |client| {
             let found = rows::read(client, keys).await?;
             let current = |key| found.get(key).and_then(Row::current).cloned();
             Ok(keys.iter().map(current).collect())
         })
     }
 
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause> {
-        self.session.read(LIMIT, async |client| {
+    fn read_emails(&mut self, emails: &[ValueHash]) -> Result<Vec<Vec<RowEntry>>, Cause> {
+        self.session.read(TRANSACTION_LIMIT, async |client| {
             rows::read_emails(client, emails).await
         })
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(RowEntry)) -> Result<(), Cause> {
         self.session.read(Duration::MAX, async |client| {
-            rows::for_each(client, take).await
+            rows::for_each_row(client, visit).await
         })
     }
 
-    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
+    fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause> {
         let (job, salt) = (self.job(), self.header.salt);
         let change = async |client: &Client, database: &Database| {
-            let begin = begin(database);
+            let begin = begin_statements(database);
             loop {
-                let locked = rows::lock(client, &begin, touched, job, salt).await?;
+                let locked = rows::lock_rows(client, &begin, scope, job, salt).await?;
                 if let Some(mut locked) = locked {
                     if work(&locked.header, &mut locked.rows, &mut locked.owners)? {
-                        return rows::save(client, locked).await;
+                        return rows::write_and_commit(client, locked).await;
                     }
                     return execute(client, "ROLLBACK").await;
                 }
                 execute(client, "ROLLBACK").await?;
             }
         };
-        match touched.are_claims() {
-            true => self.session.run(LIMIT, change),
-            false => self.session.run_to_completion(LIMIT, change),
+        match scope.has_only_claims() {
+            true => self.session.run(TRANSACTION_LIMIT, change),
+            false => self.session.run_to_completion(TRANSACTION_LIMIT, change),
         }
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
-        let header = self.session.run(LIMIT, async |client, database| {
-            in_transaction(client, &begin(database), async {
-                query(client, LOCK_HEADER, &[]).await?;
-                let schema = &database.schema;
-                let current = find(client, schema).await?.ok_or(Cause::Moved("deleted"))?;
-                let sql = "SELECT EXISTS (SELECT FROM creates)";
-                let is_empty = query_one(client, sql, &[]).await? != Some(true);
-                let Some(new) = work(&current, is_empty)? else {
-                    return Ok(current);
-                };
-                let sql = "UPDATE ledger SET service = $1, keys = $2, header_check = $3";
-                let check = new.check();
-                let check = &check[..];
-                let parameters = [
-                    (&new.service as _, Type::TEXT),
-                    (&new.keys as _, Type::TEXT),
-                    (&check as _, Type::BYTEA),
-                ];
-                query(client, sql, &parameters).await?;
-                Ok(new)
-            })
-            .await
-        })?;
+        let header = self
+            .session
+            .run(TRANSACTION_LIMIT, async |client, database| {
+                in_transaction(client, &begin_statements(database), async {
+                    query(client, LOCK_HEADER, &[]).await?;
+                    let schema = &database.schema;
+                    let current = read_header(client, schema)
+                        .await?
+                        .ok_or(Cause::Moved("deleted"))?;
+                    let sql = "SELECT EXISTS (SELECT FROM creates)";
+                    let is_empty = query_one(client, sql, &[]).await? != Some(true);
+                    let Some(new) = work(&current, is_empty)? else {
+                        return Ok(current);
+                    };
+                    let sql = "UPDATE ledger SET service = $1, keys = $2, header_check = $3";
+                    let check = new.compute_check();
+                    let check = &check[..];
+                    let parameters = [
+                        (&new.service as _, Type::TEXT),
+                        (&new.key_name as _, Type::TEXT),
+                        (&check as _, Type::BYTEA),
+                    ];
+                    query(client, sql, &parameters).await?;
+                    Ok(new)
+                })
+                .await
+            })?;
         self.header = header;
         Ok(())
     }
 
-    fn renew(&mut self) -> Result<bool, Cause> {
+    fn renew_lease(&mut self) -> Result<bool, Cause> {
         let Some(job) = self.job else {
             return Ok(true);
         };
@@ -219,18 +229,20 @@ impl Store for Postgres {
             "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
             lease_until()
         );
-        let renewed = self.session.run(RENEWED_EVERY, async |client, database| {
-            let parameters = [(&job as _, Type::INT8)];
-            let renewed = query(client, &sql, &parameters);
-            in_transaction(client, &begin(database), renewed).await
-        })?;
+        let renewed = self
+            .session
+            .run(RENEWAL_INTERVAL, async |client, database| {
+                let parameters = [(&job as _, Type::INT8)];
+                let renewed = query(client, &sql, &parameters);
+                in_transaction(client, &begin_statements(database), renewed).await
+            })?;
         Ok(!renewed.is_empty())
     }
 }
 
-/// A text of the server without the names of users.
-fn without_names(text: &str) -> String {
-    let mut parts = text.split('"');
+/// Removes the names of users from a message of the server.
+fn redact_user_names(message: &str) -> String {
+    let mut parts = message.split('"');
     let mut shown = parts.next().unwrap_or_default().to_owned();
     let mut is_quoted = true;
     for part in parts {
@@ -244,31 +256,30 @@ fn without_names(text: &str) -> String {
 
 impl From<tokio_postgres::Error> for Cause {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(said) = error.as_db_error() else {
-            let reason = error.source().map(|source| format!(": {source}"));
-            let why = format!("{error}{}", reason.unwrap_or_default());
-            return Cause::Unreachable(why);
+        let Some(response) = error.as_db_error() else {
+            let source = error.source().map(|source| format!(": {source}"));
+            return Cause::Unreachable(format!("{error}{}", source.unwrap_or_default()));
         };
-        let text = without_names(said.message());
-        match said.code() {
-            code if code.code().starts_with("08") => Cause::Unreachable(text),
+        let message = redact_user_names(response.message());
+        match response.code() {
+            code if code.code().starts_with("08") => Cause::Unreachable(message),
             &SqlState::ADMIN_SHUTDOWN
             | &SqlState::CRASH_SHUTDOWN
             | &SqlState::CANNOT_CONNECT_NOW
             | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
-            | &SqlState::TOO_MANY_CONNECTIONS => Cause::Unreachable(text),
+            | &SqlState::TOO_MANY_CONNECTIONS => Cause::Unreachable(message),
             &SqlState::INSUFFICIENT_PRIVILEGE
             | &SqlState::INVALID_PASSWORD
             | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
             | &SqlState::INVALID_CATALOG_NAME
-            | &SqlState::READ_ONLY_SQL_TRANSACTION => Cause::Denied(text),
+            | &SqlState::READ_ONLY_SQL_TRANSACTION => Cause::Denied(message),
             &SqlState::LOCK_NOT_AVAILABLE
             | &SqlState::QUERY_CANCELED
             | &SqlState::T_R_DEADLOCK_DETECTED => Cause::InUse,
-            &SqlState::DISK_FULL => Cause::Io(io::Error::new(ErrorKind::StorageFull, text)),
+            &SqlState::DISK_FULL => Cause::Io(io::Error::new(ErrorKind::StorageFull, message)),
             &SqlState::DUPLICATE_TABLE => Cause::NotALedger("its schema has other tables"),
             &SqlState::UNDEFINED_TABLE => Cause::Moved("deleted"),
-            _ => Cause::Broken(text),
+            _ => Cause::Broken(message),
         }
     }
 }

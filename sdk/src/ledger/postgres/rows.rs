@@ -1,4 +1,4 @@
-//! Rows: how they are locked, read and written.
+//! Locks, reads and writes rows.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -14,15 +14,15 @@ use tokio_postgres::{Client, Row as Columns, types::Type};
 use super::{
     super::{
         error::Cause,
-        key_hash::{Digest, KeyHash, Salt},
-        state::{AgentOwners, Job, Record, RequestInfo, Row, State, WhenUnresolved},
-        store::{Header, Rows, Touched, changed},
+        key_hash::{KeyHash, Salt, ValueHash},
+        row::{AgentOwners, Job, RequestInfo, Row, RowEntry, State, WhenUnresolved},
+        store::{Header, Rows, TransactionScope, diff_entries},
     },
-    session::{bytes, execute, get, query},
-    tables::{HEADER, header},
+    session::{execute, get_bytes, get_column, query},
+    tables::{HEADER_COLUMNS, parse_header},
 };
 
-const RECORD: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
+const ENTRY_COLUMNS: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
 
 const CLAIM: &str =
     "INSERT INTO creates (key, entry, state, request, email, label, job, claimed_at, noted_at)
@@ -30,7 +30,8 @@ const CLAIM: &str =
     FROM unnest($1, $2, $3, $4) AS claimed (key, request, email, label) ORDER BY key
     ON CONFLICT DO NOTHING RETURNING key";
 
-/// Excludes changes of the header until the end of the transaction. Each claim would have to write a row lock on the header.
+/// Excludes changes of the header until the end of the transaction. An advisory lock is cheaper than a row lock, which each
+/// claim would have to write to the table `ledger`.
 const LOCK_HEADER_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(7234298, hashtext(current_schema()::text))";
 
@@ -38,97 +39,110 @@ const LOCK_HEADER_SHARED: &str =
 pub(super) const LOCK_HEADER: &str =
     "SELECT pg_advisory_xact_lock(7234298, hashtext(current_schema()::text))";
 
-/// Excludes other transactions that record one of these agents of a row. Sorted, so that no two of them can deadlock.
+/// Excludes other transactions that record one of these agents for a row. The agents are sorted, so that transactions cannot
+/// deadlock.
 const LOCK_AGENTS: &str = "SELECT pg_advisory_xact_lock(7234299, agent) FROM
     (SELECT DISTINCT hashtext(id) AS agent FROM unnest($1) AS id ORDER BY agent) AS agents";
 
+/// Finds the rows whose current entry has one of these agents.
 const OWNERS: &str = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
     AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
 
-/// The first entry of a key is never replaced by another transaction while it is locked, and stands for all of them.
+/// Locks rows by their first entries. Each transaction locks the first entry of a row before it changes any entry of that row.
 const LOCK: &str =
     "SELECT key FROM creates WHERE key = ANY($1) AND entry = 0 ORDER BY key FOR UPDATE";
 
-/// Rows that are locked.
-pub(super) struct Locked {
-    /// The rows to change: those that were claimed just now have no entry yet.
+/// The rows that a transaction has locked.
+pub(super) struct LockedRows {
+    /// The rows to change. A row that was new and was claimed by this transaction still has no entry here, so that the rules
+    /// apply the claim.
     pub(super) rows: Rows,
-    /// The rows in the database.
+    /// The rows as the database has them, including the new claims.
     stored: Rows,
     /// The rows of the agents that the change depends on.
     pub(super) owners: AgentOwners,
-    /// The header of the ledger now.
+    /// The current header of the ledger.
     pub(super) header: Header,
 }
 
-/// What there is of these keys.
+/// Reads all entries of these keys.
 pub(super) async fn read(client: &Client, keys: &[KeyHash]) -> Result<Rows, Cause> {
-    let sql = format!("SELECT {RECORD}, key FROM creates WHERE key = ANY($1) ORDER BY entry");
-    let keys = slices(keys.iter());
+    let sql =
+        format!("SELECT {ENTRY_COLUMNS}, key FROM creates WHERE key = ANY($1) ORDER BY entry");
+    let keys = key_bytes(keys.iter());
     let parameters = [(&keys as _, Type::BYTEA_ARRAY)];
-    let (alive, found) = try_join(alive(client), query(client, &sql, &parameters)).await?;
+    let (alive, found) = try_join(read_live_jobs(client), query(client, &sql, &parameters)).await?;
     let mut rows = Rows::new();
     for row in &found {
-        let key = KeyHash(bytes(row, 12)?);
-        rows.entry(key).or_default().0.push(record(row, &alive)?);
+        let key = KeyHash(get_bytes(row, 12)?);
+        rows.entry(key)
+            .or_default()
+            .0
+            .push(parse_entry(row, &alive)?);
     }
     Ok(rows)
 }
 
-/// Calls a function with each row as it is now.
-pub(super) async fn for_each(client: &Client, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
-    let sql = format!("SELECT DISTINCT ON (key) {RECORD} FROM creates ORDER BY key, entry DESC");
-    let alive = alive(client).await?;
+/// Calls a function with the current entry of each row.
+pub(super) async fn for_each_row(
+    client: &Client,
+    visit: &mut dyn FnMut(RowEntry),
+) -> Result<(), Cause> {
+    let sql =
+        format!("SELECT DISTINCT ON (key) {ENTRY_COLUMNS} FROM creates ORDER BY key, entry DESC");
+    let alive = read_live_jobs(client).await?;
     let none: [(i64, Type); 0] = [];
     let mut rows = pin!(client.query_typed_raw(&sql, none).await?);
     while let Some(row) = rows.next().await {
-        take(record(&row?, &alive)?);
+        visit(parse_entry(&row?, &alive)?);
     }
     Ok(())
 }
 
-/// Reads the latest records of the rows with each of these hashes of an e-mail address.
+/// Reads, for each of these hashes of e-mail addresses, the current entries of the rows with that address.
 pub(super) async fn read_emails(
     client: &Client,
-    emails: &[Digest],
-) -> Result<Vec<Vec<Record>>, Cause> {
+    emails: &[ValueHash],
+) -> Result<Vec<Vec<RowEntry>>, Cause> {
     let sql = "SELECT DISTINCT email, key FROM creates WHERE email = ANY($1)";
     let hashes: Vec<_> = emails.iter().map(|email| &email.0[..]).collect();
     let found = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
-    let mut keys: HashMap<Digest, Vec<KeyHash>> = HashMap::new();
+    let mut keys: HashMap<ValueHash, Vec<KeyHash>> = HashMap::new();
     for row in &found {
-        let key = KeyHash(bytes(row, 1)?);
-        keys.entry(Digest(bytes(row, 0)?)).or_default().push(key);
+        let key = KeyHash(get_bytes(row, 1)?);
+        keys.entry(ValueHash(get_bytes(row, 0)?))
+            .or_default()
+            .push(key);
     }
     let all: Vec<_> = keys.values().flatten().copied().collect();
     let rows = read(client, &all).await?;
     let current = |key: &KeyHash| rows.get(key)?.current().cloned();
-    let of_email = |email| keys.get(email).into_iter().flatten().filter_map(current);
+    let find_entries = |email| keys.get(email).into_iter().flatten().filter_map(current);
     Ok(emails
         .iter()
-        .map(|email| of_email(email).collect())
+        .map(|email| find_entries(email).collect())
         .collect())
 }
 
-/// Claims the rows of which nothing is known, in a transaction that has been begun with `begin`, and locks and reads all.
-/// `None` if a claim was made or withdrawn meanwhile.
-pub(super) async fn lock(
+/// Begins a transaction with the statements `begin`, claims the rows that have no entry, and locks and reads all rows in scope.
+/// `None` if another transaction has claimed or released one of the rows in between: then the caller starts again.
+pub(super) async fn lock_rows(
     client: &Client,
     begin: &str,
-    touched: &Touched,
+    scope: &TransactionScope,
     job: i64,
     salt: Salt,
-) -> Result<Option<Locked>, Cause> {
-    let all: Vec<_> = touched.keys.iter().copied().collect();
-    let (keys, claims) = (slices(&touched.keys), slices(touched.claims.keys()));
-    let requests = touched.claims.values();
+) -> Result<Option<LockedRows>, Cause> {
+    let all: Vec<_> = scope.keys.iter().copied().collect();
+    let (keys, claims) = (key_bytes(&scope.keys), key_bytes(scope.claims.keys()));
+    let requests = scope.claims.values();
     let bodies: Vec<_> = requests
         .clone()
-        .map(|request| slice(&request.body))
+        .map(|request| hash_bytes(&request.body_hash))
         .collect();
     let emails: Vec<_> = requests
         .clone()
-        .map(|request| slice(&request.email))
+        .map(|request| hash_bytes(&request.email_hash))
         .collect();
     let labels: Vec<_> = requests.map(|request| request.label.as_deref()).collect();
     let claim = [
@@ -137,37 +151,37 @@ pub(super) async fn lock(
         (&emails as _, Type::BYTEA_ARRAY),
         (&labels as _, Type::TEXT_ARRAY),
         (&job as _, Type::INT8),
-        (&touched.now as _, Type::INT8),
+        (&scope.now as _, Type::INT8),
     ];
     let check = format!(
-        "SELECT {HEADER}, EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp()) FROM ledger"
+        "SELECT {HEADER_COLUMNS}, EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp()) FROM ledger"
     );
-    let of_job = [(&job as _, Type::INT8)];
+    let job_number = [(&job as _, Type::INT8)];
     let keys = [(&keys as _, Type::BYTEA_ARRAY)];
-    // Jobs and rows are read after the rows are locked: what others have committed meanwhile is then seen, and a job that has
-    // claimed a row is seen alive.
+    // Jobs and rows are read after the rows are locked. So the reads see the commits of other transactions, and see that a job
+    // that has just claimed a row is alive.
     let (_, (_, owners), checked, claimed, (locked, mut stored)) = try_join5(
         execute(client, begin),
         try_join(
             query(client, LOCK_HEADER_SHARED, &[]),
-            owners(client, &touched.agents),
+            lock_and_read_owners(client, &scope.agents),
         ),
-        query(client, &check, &of_job),
+        query(client, &check, &job_number),
         query(client, CLAIM, &claim),
         try_join(query(client, LOCK, &keys), read(client, &all)),
     )
     .await?;
     let checked = checked.first().ok_or(Cause::Moved("deleted"))?;
-    let current = header(checked)?;
+    let current = parse_header(checked)?;
     if current.salt != salt {
         return Err(Cause::Moved("replaced"));
     }
-    if !claims.is_empty() && !get::<bool>(checked, 4)? {
+    if !claims.is_empty() && !get_column::<bool>(checked, 4)? {
         return Err(Cause::LeaseLost);
     }
-    let locked = locked.iter().map(|row| bytes(row, 0).map(KeyHash));
+    let locked = locked.iter().map(|row| get_bytes(row, 0).map(KeyHash));
     let locked = locked.collect::<Result<HashSet<_>, _>>()?;
-    if touched
+    if scope
         .claims
         .keys()
         .chain(stored.keys())
@@ -176,15 +190,15 @@ pub(super) async fn lock(
         return Ok(None);
     }
     let row = |key: &KeyHash| (*key, stored.get(key).cloned().unwrap_or_default());
-    let mut rows: Rows = touched.keys.iter().map(row).collect();
+    let mut rows: Rows = scope.keys.iter().map(row).collect();
     for row in &claimed {
-        let key = KeyHash(bytes(row, 0)?);
-        let request = touched.claims.get(&key).cloned().unwrap_or_default();
-        let claimed = Record::claimed(None, WhenUnresolved::Report, &request, job, touched.now);
+        let key = KeyHash(get_bytes(row, 0)?);
+        let request = scope.claims.get(&key).cloned().unwrap_or_default();
+        let claimed = RowEntry::new_claim(None, WhenUnresolved::Report, &request, job, scope.now);
         rows.insert(key, Row::default());
         stored.insert(key, Row(vec![claimed]));
     }
-    Ok(Some(Locked {
+    Ok(Some(LockedRows {
         rows,
         stored,
         owners,
@@ -192,8 +206,11 @@ pub(super) async fn lock(
     }))
 }
 
-/// Locks agents, and finds the rows that have them now.
-async fn owners(client: &Client, ids: &BTreeSet<String>) -> Result<AgentOwners, Cause> {
+/// Locks agents, and finds the rows that have these agents now.
+async fn lock_and_read_owners(
+    client: &Client,
+    ids: &BTreeSet<String>,
+) -> Result<AgentOwners, Cause> {
     if ids.is_empty() {
         return Ok(AgentOwners::new());
     }
@@ -206,76 +223,80 @@ async fn owners(client: &Client, ids: &BTreeSet<String>) -> Result<AgentOwners, 
     .await?;
     let mut owners = AgentOwners::new();
     for row in &found {
-        let key = KeyHash(bytes(row, 0)?);
-        owners.entry(get(row, 1)?).or_default().push(key);
+        let key = KeyHash(get_bytes(row, 0)?);
+        owners.entry(get_column(row, 1)?).or_default().push(key);
     }
     Ok(owners)
 }
 
-/// Writes what has changed, and commits, in one round trip.
-pub(super) async fn save(client: &Client, locked: Locked) -> Result<(), Cause> {
-    let changed = changed(&locked.stored, &locked.rows);
-    let put = changed
+/// Writes the changed entries, and commits, in one round trip.
+pub(super) async fn write_and_commit(client: &Client, locked: LockedRows) -> Result<(), Cause> {
+    let changes = diff_entries(&locked.stored, &locked.rows);
+    let upserted = changes
         .clone()
-        .filter_map(|changed| Some((changed.key, changed.entry, changed.new?)));
-    let gone = changed.filter(|changed| changed.new.is_none());
-    let gone: Vec<_> = gone.map(|changed| (changed.key, changed.entry)).collect();
+        .filter_map(|change| Some((change.key, change.number, change.new?)));
+    let deleted = changes.filter(|change| change.new.is_none());
+    let deleted: Vec<_> = deleted.map(|change| (change.key, change.number)).collect();
     try_join3(
-        put_entries(client, put.collect()),
-        remove(client, &gone),
+        upsert_entries(client, upserted.collect()),
+        delete_entries(client, &deleted),
         execute(client, "COMMIT"),
     )
     .await?;
     Ok(())
 }
 
-async fn remove(client: &Client, gone: &[(KeyHash, i64)]) -> Result<(), Cause> {
-    if gone.is_empty() {
+/// Deletes entries, given by their keys and numbers.
+async fn delete_entries(client: &Client, deleted: &[(KeyHash, i64)]) -> Result<(), Cause> {
+    if deleted.is_empty() {
         return Ok(());
     }
-    let keys = slices(gone.iter().map(|(key, _)| key));
-    let entries: Vec<_> = gone.iter().map(|(_, entry)| *entry).collect();
-    let sql = "DELETE FROM creates USING unnest($1, $2) AS gone (key, entry)
-        WHERE creates.key = gone.key AND creates.entry = gone.entry";
+    let keys = key_bytes(deleted.iter().map(|(key, _)| key));
+    let numbers: Vec<_> = deleted.iter().map(|(_, number)| *number).collect();
+    let sql = "DELETE FROM creates USING unnest($1, $2) AS deleted (key, entry)
+        WHERE creates.key = deleted.key AND creates.entry = deleted.entry";
     let parameters = [
         (&keys as _, Type::BYTEA_ARRAY),
-        (&entries as _, Type::INT8_ARRAY),
+        (&numbers as _, Type::INT8_ARRAY),
     ];
     query(client, sql, &parameters).await.map(drop)
 }
 
-/// Writes entries together, column by column.
-async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> Result<(), Cause> {
+/// Inserts or updates entries, in one statement whose parameters are the columns.
+async fn upsert_entries(
+    client: &Client,
+    entries: Vec<(KeyHash, i64, &RowEntry)>,
+) -> Result<(), Cause> {
     if entries.is_empty() {
         return Ok(());
     }
     fn column<'a, T>(
-        entries: &[(KeyHash, i64, &'a Record)],
-        of: impl Fn(&'a Record) -> T,
+        entries: &[(KeyHash, i64, &'a RowEntry)],
+        value: impl Fn(&'a RowEntry) -> T,
     ) -> Vec<T> {
-        entries.iter().map(|(.., record)| of(record)).collect()
+        entries.iter().map(|(.., entry)| value(entry)).collect()
     }
-    let keys = slices(entries.iter().map(|(key, ..)| key));
-    let numbers: Vec<_> = entries.iter().map(|(_, entry, _)| *entry).collect();
-    let states = column(&entries, |record| record.state.as_str());
-    let agents = column(&entries, |record| {
-        // The database has no text with a zero. That there is an agent is what counts.
-        let is_known = record.state == State::Succeeded;
-        let agent_id = record.agent_id.as_deref();
-        agent_id.filter(|id| !is_known || !id.contains('\0'))
+    let keys = key_bytes(entries.iter().map(|(key, ..)| key));
+    let numbers: Vec<_> = entries.iter().map(|(_, number, _)| *number).collect();
+    let states = column(&entries, |entry| entry.state.as_str());
+    let agents = column(&entries, |entry| {
+        // PostgreSQL cannot store U+0000. The row then succeeds without an identifier: that the agent exists is more important.
+        let is_created = entry.state == State::Succeeded;
+        let agent_id = entry.agent_id.as_deref();
+        agent_id.filter(|id| !is_created || !id.contains('\0'))
     });
-    let statuses = column(&entries, |record| record.status.map(i32::from));
-    let request_ids = column(&entries, |record| record.request_id.as_deref());
-    let titles = column(&entries, |record| record.title.as_deref());
-    let codes = column(&entries, |record| record.code.as_deref());
-    let bodies = column(&entries, |record| slice(&record.request.body));
-    let emails = column(&entries, |record| slice(&record.request.email));
-    let labels = column(&entries, |record| record.request.label.as_deref());
-    let jobs = column(&entries, |record| record.job.map(|job| job.number));
-    let claimed = column(&entries, |record| record.claimed_at);
-    let noted = column(&entries, |record| record.noted_at);
+    let statuses = column(&entries, |entry| entry.status.map(i32::from));
+    let request_ids = column(&entries, |entry| entry.request_id.as_deref());
+    let titles = column(&entries, |entry| entry.title.as_deref());
+    let codes = column(&entries, |entry| entry.code.as_deref());
+    let bodies = column(&entries, |entry| hash_bytes(&entry.request.body_hash));
+    let emails = column(&entries, |entry| hash_bytes(&entry.request.email_hash));
+    let labels = column(&entries, |entry| entry.request.label.as_deref());
+    let jobs = column(&entries, |entry| entry.job.map(|job| job.number));
+    let claimed_at = column(&entries, |entry| entry.claimed_at);
+    let noted_at = column(&entries, |entry| entry.noted_at);
     let sql = format!(
-        "INSERT INTO creates (key, entry, {RECORD})
+        "INSERT INTO creates (key, entry, {ENTRY_COLUMNS})
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
         ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
         status = excluded.status, request_id = excluded.request_id, title = excluded.title, code = excluded.code,
@@ -295,55 +316,55 @@ async fn put_entries(client: &Client, entries: Vec<(KeyHash, i64, &Record)>) -> 
         (&emails as _, Type::BYTEA_ARRAY),
         (&labels as _, Type::TEXT_ARRAY),
         (&jobs as _, Type::INT8_ARRAY),
-        (&claimed as _, Type::INT8_ARRAY),
-        (&noted as _, Type::INT8_ARRAY),
+        (&claimed_at as _, Type::INT8_ARRAY),
+        (&noted_at as _, Type::INT8_ARRAY),
     ];
     query(client, &sql, &parameters).await.map(drop)
 }
 
-/// The jobs that live, by the database's clock.
-async fn alive(client: &Client) -> Result<HashSet<i64>, Cause> {
+/// Reads the numbers of the jobs that are alive by the database's clock.
+async fn read_live_jobs(client: &Client) -> Result<HashSet<i64>, Cause> {
     let sql = "SELECT number FROM jobs WHERE lease_until > clock_timestamp()";
     let rows = query(client, sql, &[]).await?;
-    rows.iter().map(|row| get(row, 0)).collect()
+    rows.iter().map(|row| get_column(row, 0)).collect()
 }
 
-fn record(row: &Columns, alive: &HashSet<i64>) -> Result<Record, Cause> {
-    let state = State::of_word(get(row, 0)?);
-    let status: Option<i32> = get(row, 2)?;
+fn parse_entry(row: &Columns, alive: &HashSet<i64>) -> Result<RowEntry, Cause> {
+    let state = State::parse(get_column(row, 0)?);
+    let status: Option<i32> = get_column(row, 2)?;
     let job = |number| Job {
         number,
         is_alive: alive.contains(&number),
     };
-    Ok(Record {
+    Ok(RowEntry {
         state: state.ok_or_else(|| Cause::Broken("a row has no known state".to_owned()))?,
-        agent_id: get(row, 1)?,
+        agent_id: get_column(row, 1)?,
         status: status.and_then(|status| status.try_into().ok()),
-        request_id: get(row, 3)?,
-        title: get(row, 4)?,
-        code: get(row, 5)?,
+        request_id: get_column(row, 3)?,
+        title: get_column(row, 4)?,
+        code: get_column(row, 5)?,
         request: RequestInfo {
-            body: digest(row, 6)?,
-            email: digest(row, 7)?,
-            label: get(row, 8)?,
+            body_hash: get_hash(row, 6)?,
+            email_hash: get_hash(row, 7)?,
+            label: get_column(row, 8)?,
         },
-        job: get::<Option<i64>>(row, 9)?.map(job),
-        claimed_at: get(row, 10)?,
-        noted_at: get(row, 11)?,
+        job: get_column::<Option<i64>>(row, 9)?.map(job),
+        claimed_at: get_column(row, 10)?,
+        noted_at: get_column(row, 11)?,
     })
 }
 
-fn digest(row: &Columns, column: usize) -> Result<Option<Digest>, Cause> {
-    let is_null = get::<Option<&[u8]>>(row, column)?.is_none();
+fn get_hash(row: &Columns, column: usize) -> Result<Option<ValueHash>, Cause> {
+    let is_null = get_column::<Option<&[u8]>>(row, column)?.is_none();
     (!is_null)
-        .then(|| bytes(row, column).map(Digest))
+        .then(|| get_bytes(row, column).map(ValueHash))
         .transpose()
 }
 
-fn slice(digest: &Option<Digest>) -> Option<&[u8]> {
+fn hash_bytes(digest: &Option<ValueHash>) -> Option<&[u8]> {
     digest.as_ref().map(|digest| &digest.0[..])
 }
 
-fn slices<'a>(keys: impl IntoIterator<Item = &'a KeyHash>) -> Vec<&'a [u8]> {
+fn key_bytes<'a>(keys: impl IntoIterator<Item = &'a KeyHash>) -> Vec<&'a [u8]> {
     keys.into_iter().map(|key| &key.0[..]).collect()
 }

@@ -1,4 +1,4 @@
-//! A connection, and transactions on it.
+//! Connection to the database, and transactions on it.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -18,22 +18,23 @@ use super::{
     database::Database,
 };
 
-/// The longest wait for a connection, and for other transactions.
+/// The longest wait for a connection or for a statement, which includes the waits for other transactions.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// How long anything but copying may take: longer than the database waits by itself, so that it says why.
-pub(super) const LIMIT: Duration = Duration::from_secs(60);
+/// The longest time for a transaction. It is longer than the database's own limit, so that the database's error is reported
+/// first.
+pub(super) const TRANSACTION_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time that a transaction may still take once the job is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A connection, which is made when it is needed.
+/// A connection, which is opened when it is needed and replaced after a failure.
 pub(super) struct Session {
     runtime: Runtime,
     pub(super) database: Arc<Database>,
-    /// `None` after a failure: what was not committed on it is undone.
+    /// The open connection; `None` at first and after a failure, because closing it rolls back the open transaction.
     connection: Option<(Client, JoinHandle<()>)>,
     cancellation: CancellationFlag,
 }
@@ -57,7 +58,7 @@ impl Session {
         connection.is_some_and(|(client, _)| !client.is_closed())
     }
 
-    /// Reads what was there at one moment.
+    /// Calls a function in a read-only transaction, whose statements all see the same snapshot.
     pub(super) fn read<T>(
         &mut self,
         limit: Duration,
@@ -72,7 +73,7 @@ impl Session {
         })
     }
 
-    /// Does something within this time, once there is a connection. It may fail once the job is cancelled.
+    /// Calls a function with an open connection and this time limit. May fail once the job is cancelled.
     pub(super) fn run<T>(
         &mut self,
         limit: Duration,
@@ -82,7 +83,7 @@ impl Session {
         self.run_cancellable(&cancellation, limit, work)
     }
 
-    /// The same, even if the job is cancelled.
+    /// Calls a function as [`run`](Self::run) does, but does not fail if the job is cancelled.
     pub(super) fn run_to_completion<T>(
         &mut self,
         limit: Duration,
@@ -108,12 +109,12 @@ impl Session {
         let (value, connection) = runtime.block_on(async {
             let (client, task) = match connection {
                 Some(connection) => connection,
-                None => within(cancellation, MAX_WAIT, database.connect()).await?,
+                None => run_within(cancellation, MAX_WAIT, database.connect()).await?,
             };
-            match within(cancellation, limit, work(&client, database)).await {
+            match run_within(cancellation, limit, work(&client, database)).await {
                 Ok(value) => Ok((value, (client, task))),
                 Err(cause) => {
-                    // At once, so that the server undoes what was begun and nobody waits for its locks.
+                    // Closes the connection immediately, so that the server rolls back and releases its locks.
                     task.abort();
                     let _ = task.await;
                     Err(cause)
@@ -125,8 +126,8 @@ impl Session {
     }
 }
 
-/// Does something that takes no longer than this, and that ends soon once the job is cancelled.
-async fn within<T>(
+/// Runs a future with a time limit, which becomes short once the job is cancelled.
+async fn run_within<T>(
     cancellation: &CancellationFlag,
     limit: Duration,
     work: impl Future<Output = Result<T, Cause>>,
@@ -135,30 +136,31 @@ async fn within<T>(
         while !cancellation.is_cancelled() {
             sleep(Duration::from_millis(20)).await;
         }
-        // A response that is on its way has the outcomes of rows.
+        // The grace period lets a transaction that also records outcomes complete.
         sleep(GRACE).await;
     };
     match select(pin!(timeout(limit, work)), pin!(cancellation)).await {
-        Either::Left((Ok(done), _)) => done,
+        Either::Left((Ok(result), _)) => result,
         Either::Left((Err(_), _)) => Err(Cause::Unreachable(format!(
-            "no answer within {} s",
+            "no response within {} s",
             limit.as_secs()
         ))),
         Either::Right(_) => Err(Cause::InUse),
     }
 }
 
-/// What a transaction that writes begins with. Nothing depends on the session, which a pooler may share among clients.
-pub(super) fn begin(database: &Database) -> String {
-    let (schema, patience) = (&database.schema, MAX_WAIT.as_millis());
+/// Returns the statements that begin a transaction that writes. They set everything for the transaction only, because a
+/// connection pooler may share the session among clients.
+pub(super) fn begin_statements(database: &Database) -> String {
+    let (schema, limit_ms) = (&database.schema, MAX_WAIT.as_millis());
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path TO {schema};
-        SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {patience}; SET LOCAL lock_timeout TO 0;
-        SET LOCAL idle_in_transaction_session_timeout TO {patience}"
+        SET LOCAL synchronous_commit TO on; SET LOCAL statement_timeout TO {limit_ms}; SET LOCAL lock_timeout TO 0;
+        SET LOCAL idle_in_transaction_session_timeout TO {limit_ms}"
     )
 }
 
-/// Sends the beginning and what follows together, and then the end.
+/// Runs a transaction: sends the `begin` statements together with the first statements of `work`, and commits at the end.
 pub(super) async fn in_transaction<T>(
     client: &Client,
     begin: &str,
@@ -173,7 +175,8 @@ pub(super) async fn execute(client: &Client, sql: &str) -> Result<(), Cause> {
     Ok(client.batch_execute(sql).await?)
 }
 
-/// Queries are typed and not prepared: that takes one round trip, and the library logs no parameters of such.
+/// Runs a query with typed parameters. Without a prepared statement, this takes one round trip, and the library does not log
+/// the parameters.
 pub(super) async fn query(
     client: &Client,
     sql: &str,
@@ -182,23 +185,23 @@ pub(super) async fn query(
     Ok(client.query_typed(sql, parameters).await?)
 }
 
-/// The first column of the first row; `None` if there is no row.
+/// Returns the first column of the first row; `None` if there is no row.
 pub(super) async fn query_one<T: for<'a> FromSql<'a>>(
     client: &Client,
     sql: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<Option<T>, Cause> {
     let rows = query(client, sql, parameters).await?;
-    rows.first().map(|row| get(row, 0)).transpose()
+    rows.first().map(|row| get_column(row, 0)).transpose()
 }
 
-/// A column; if it has another type, somebody has changed the tables.
-pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Columns, column: usize) -> Result<T, Cause> {
+/// Returns a column. Another type than expected means that another program has changed the tables.
+pub(super) fn get_column<'a, T: FromSql<'a>>(row: &'a Columns, column: usize) -> Result<T, Cause> {
     row.try_get(column)
         .map_err(|error| Cause::Broken(error.to_string()))
 }
 
-pub(super) fn bytes<const N: usize>(row: &Columns, column: usize) -> Result<[u8; N], Cause> {
-    let bytes = get::<&[u8]>(row, column)?.try_into();
+pub(super) fn get_bytes<const N: usize>(row: &Columns, column: usize) -> Result<[u8; N], Cause> {
+    let bytes = get_column::<&[u8]>(row, column)?.try_into();
     bytes.map_err(|_| Cause::Broken("a value has the wrong length".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! The tables of a ledger: a schema has one, as a file does.
+//! Tables of a ledger. Each schema contains at most one ledger.
 
 use tokio_postgres::{Client, Row as Columns, types::Type};
 
@@ -8,7 +8,7 @@ use super::{
         store::{Header, check_format},
     },
     database::Database,
-    session::{begin, bytes, execute, get, in_transaction, query, query_one},
+    session::{begin_statements, execute, get_bytes, get_column, in_transaction, query, query_one},
 };
 
 const TABLES: &str = "
@@ -46,28 +46,33 @@ CREATE INDEX creates_of_email ON creates (email) WHERE email IS NOT NULL;
 INSERT INTO version VALUES (2);
 ";
 
-/// Makes the transactions wait for each other that make tables.
+/// Excludes other transactions that create tables.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7234297, 1)";
 
-/// What the ledger says about itself, if the tables are there and a job has used them.
-pub(super) async fn find(client: &Client, schema: &str) -> Result<Option<Header>, Cause> {
-    if !are_there(client, schema).await? {
+/// Reads the header of the ledger; `None` if the tables are missing or no job has used them yet.
+pub(super) async fn read_header(client: &Client, schema: &str) -> Result<Option<Header>, Cause> {
+    if !tables_exist(client, schema).await? {
         return Ok(None);
     }
-    let found = query(client, &format!("SELECT {HEADER} FROM ledger"), &[]).await?;
-    found.first().map(header).transpose()
+    let rows = query(client, &format!("SELECT {HEADER_COLUMNS} FROM ledger"), &[]).await?;
+    rows.first().map(parse_header).transpose()
 }
 
-/// The columns from which [`header`] reads a header.
-pub(super) const HEADER: &str = "salt, header_check, service, keys";
+/// The columns from which [`parse_header`] reads a header.
+pub(super) const HEADER_COLUMNS: &str = "salt, header_check, service, keys";
 
 /// Reads a header from the first columns of a row.
-pub(super) fn header(row: &Columns) -> Result<Header, Cause> {
-    Header::read(bytes(row, 0)?, bytes(row, 1)?, get(row, 2)?, get(row, 3)?)
+pub(super) fn parse_header(row: &Columns) -> Result<Header, Cause> {
+    Header::from_columns(
+        get_bytes(row, 0)?,
+        get_bytes(row, 1)?,
+        get_column(row, 2)?,
+        get_column(row, 3)?,
+    )
 }
 
-async fn are_there(client: &Client, schema: &str) -> Result<bool, Cause> {
-    // Unlike `to_regclass`, this sees what another has made while this waited for it.
+async fn tables_exist(client: &Client, schema: &str) -> Result<bool, Cause> {
+    // Unlike `to_regclass`, this query sees tables that another transaction created while this one waited for its lock.
     let sql = format!(
         "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'version')"
     );
@@ -81,17 +86,17 @@ async fn are_there(client: &Client, schema: &str) -> Result<bool, Cause> {
     }
 }
 
-/// Makes the tables, if they are missing, in a transaction that waits for others of the kind; and for a job the ledger, unless
-/// there is one.
-pub(super) async fn make(
+/// Creates the tables, if they are missing, and writes the header, if one is given and the ledger has none yet. Transactions
+/// that create tables wait for each other.
+pub(super) async fn create_tables(
     client: &Client,
     database: &Database,
     header: Option<&Header>,
 ) -> Result<(), Cause> {
     let schema = &database.schema;
-    let begin = format!("{}; {LOCK}", begin(database));
+    let begin = format!("{}; {LOCK}", begin_statements(database));
     in_transaction(client, &begin, async {
-        if !are_there(client, schema).await? {
+        if !tables_exist(client, schema).await? {
             let sql =
                 format!("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{schema}')");
             if query_one(client, &sql, &[]).await? != Some(true) {
@@ -103,13 +108,13 @@ pub(super) async fn make(
             return Ok(());
         };
         let sql = "INSERT INTO ledger (salt, header_check, service, keys) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-        let check = header.check();
+        let check = header.compute_check();
         let (salt, check) = (&header.salt.0[..], &check[..]);
         let parameters = [
             (&salt as _, Type::BYTEA),
             (&check as _, Type::BYTEA),
             (&header.service as _, Type::TEXT),
-            (&header.keys as _, Type::TEXT),
+            (&header.key_name as _, Type::TEXT),
         ];
         query(client, sql, &parameters).await.map(drop)
     })

@@ -1,4 +1,4 @@
-//! The file of a ledger: how it is found, told from others, and created.
+//! File of a ledger: checks before it is opened, creation, and the guard against use after a fork.
 
 use std::{
     fs::{self, File, Metadata},
@@ -13,15 +13,15 @@ use rusqlite::{Connection, OpenFlags, params};
 use super::{
     super::{
         error::{Cause, HIDDEN_URL},
-        owner,
+        job_lock,
         store::{FORMAT, Header},
     },
     APPLICATION_ID,
-    header::{self, InUse},
-    rows::{Sums, TABLES},
+    file_header::{self, InUseGuard},
+    rows::{Checksums, ROWS_TABLE},
 };
 
-const HEADER: &str = "
+const HEADER_TABLE: &str = "
 CREATE TABLE ledger (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     salt BLOB NOT NULL,
@@ -33,15 +33,15 @@ CREATE TABLE ledger (
 ) STRICT;
 ";
 
-/// Finds the file of a ledger; `None` if nothing is there. The file's header is checked without SQLite, which would roll back
-/// or checkpoint what another program has left in a database of its own.
-pub(super) fn find(path: &Path) -> Result<Option<Found>, Cause> {
+/// Finds the file of a ledger; `None` if there is no such file. The file's header is checked without SQLite: opening a foreign
+/// database with SQLite would roll back or checkpoint unfinished changes of the program to which it belongs.
+pub(super) fn find_file(path: &Path) -> Result<Option<LedgerFile>, Cause> {
     if path == Path::new(HIDDEN_URL) {
-        return Err(Cause::NotALedger(
-            "it is the URL of a database, for Ledger::postgres",
+        return Err(Cause::Unsupported(
+            "this is the URL of a database, not the path of a file; open it with Ledger::postgres",
         ));
     }
-    // A link to a file that is missing is not the place of a new one.
+    // A symbolic link to a missing file is an error below: no ledger is created through such a link.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -52,36 +52,36 @@ pub(super) fn find(path: &Path) -> Result<Option<Found>, Cause> {
     if !metadata.is_file() {
         return Err(Cause::NotALedger("it is not a regular file"));
     }
-    // Opening anything else, such as a pipe, may block.
+    // SQLite opens the journal, too, and opening a pipe may block.
     let mut journal = path.clone().into_os_string();
     journal.push("-journal");
     if fs::symlink_metadata(journal).is_ok_and(|journal| !journal.is_file()) {
         return Err(Cause::NotALedger("its journal is not a regular file"));
     }
-    // A new ledger appears as a whole, so an empty file never was one, or has lost everything.
+    // A new ledger gets its name only once it is complete. So an empty file is no ledger, or has lost its content.
     if metadata.len() == 0 {
         return Err(Cause::NotALedger("it is empty"));
     }
-    let in_use = header::read(&path, &metadata)?.map_err(Cause::NotALedger)?;
-    if let Some(why) = other_name(&path, &metadata) {
-        return Err(Cause::OtherName(why));
+    let in_use = file_header::check_file(&path, &metadata)?.map_err(Cause::NotALedger)?;
+    if let Some(why) = find_second_name(&path, &metadata) {
+        return Err(Cause::SecondName(why));
     }
-    Ok(Some(Found {
+    Ok(Some(LedgerFile {
         path,
         _in_use: in_use,
     }))
 }
 
-/// The file of a ledger.
-pub(super) struct Found {
+/// The canonical path of a ledger that exists, and the guard that shows that it is in use.
+pub(super) struct LedgerFile {
     pub(super) path: PathBuf,
-    pub(super) _in_use: InUse,
+    pub(super) _in_use: InUseGuard,
 }
 
-/// Explains why the file of a ledger can be reached by a name in another folder. The locks of jobs are files next to the
-/// ledger: a job that reaches the ledger by another name would take all others for dead.
+/// Returns why the file of a ledger can be reached by a second name, if it can. The lock files of jobs are next to the ledger,
+/// so a job that opens the ledger by a name in another folder would consider all other jobs dead.
 #[cfg(unix)]
-fn other_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
+fn find_second_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt as _;
 
     if metadata.nlink() > 1 {
@@ -92,11 +92,11 @@ fn other_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
         use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
         let mount = |path: &Path| {
-            let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-            let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-            is_known.then_some(found.stx_mnt_id)
+            let status = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+            let is_known = status.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+            is_known.then_some(status.stx_mnt_id)
         };
-        if mount(path) != mount(folder_of(path)) {
+        if mount(path) != mount(parent_folder(path)) {
             return Some("the file itself is mounted: mount its folder");
         }
     }
@@ -106,34 +106,37 @@ fn other_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
 }
 
 #[cfg(not(unix))]
-fn other_name(_: &Path, _: &Metadata) -> Option<&'static str> {
+fn find_second_name(_: &Path, _: &Metadata) -> Option<&'static str> {
     None
 }
 
-/// The whole path of a file that is to be created.
-pub(super) fn place_of_new(path: &Path) -> io::Result<PathBuf> {
+/// Returns the canonical path of a file that does not exist yet.
+pub(super) fn resolve_new_path(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    Ok(fs::canonicalize(folder_of(path))?.join(name))
+    Ok(fs::canonicalize(parent_folder(path))?.join(name))
 }
 
-fn folder_of(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     folder.unwrap_or(Path::new("."))
 }
 
-/// Creates a ledger. It appears under its name as a whole, unless another job was faster.
-pub(super) fn create(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
-    let unfinished = owner::unfinished_path(file, job);
-    let created = fill(&unfinished, header).and_then(|()| match move_new(&unfinished, file) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
-    });
+/// Creates a ledger. The file gets its name only once it is complete. If another job was faster, its ledger stays.
+pub(super) fn create_file(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
+    let unfinished = job_lock::unfinished_path(file, job);
+    let created =
+        write_new_ledger(&unfinished, header).and_then(|()| {
+            match move_without_replacing(&unfinished, file) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+                _ => Ok(()),
+            }
+        });
     let _ = fs::remove_file(&unfinished);
     created
 }
 
-/// Moves a file to a name that no file has.
-pub(super) fn move_new(file: &Path, to: &Path) -> io::Result<()> {
+/// Moves a file to a new name; fails if a file with that name exists.
+pub(super) fn move_without_replacing(file: &Path, to: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
     {
         use rustix::{
@@ -149,33 +152,34 @@ pub(super) fn move_new(file: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(file, to) {
         Ok(()) => fs::remove_file(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // The file system has no hard links, and cannot rename without replacing. A crash may leave a part of the file, which
-        // is no ledger.
+        // The file system supports neither hard links nor renaming without replacing. If the copy is interrupted by a crash,
+        // the incomplete file is rejected as not a ledger.
         Err(_) => {
             let content = fs::read(file)?;
-            let mut new = owner::open_new(to)?;
+            let mut new = job_lock::create_private_file(to)?;
             new.write_all(&content)?;
             new.sync_all()
         }
     }
 }
 
-fn fill(unfinished: &Path, header: &Header) -> Result<(), Cause> {
-    drop(owner::open_new(unfinished)?);
+/// Creates the database of an empty ledger, and syncs it to disk.
+fn write_new_ledger(unfinished: &Path, header: &Header) -> Result<(), Cause> {
+    drop(job_lock::create_private_file(unfinished)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(unfinished, flags)?;
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = OFF; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; BEGIN; \
-         {HEADER} {TABLES}"
+         {HEADER_TABLE} {ROWS_TABLE}"
     ))?;
     connection.execute(
         "INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?)",
         params![
             &header.salt.0[..],
             header.service,
-            header.keys,
-            &header.check()[..],
-            Sums::none()
+            header.key_name,
+            &header.compute_check()[..],
+            Checksums::zero()
         ],
     )?;
     connection.execute_batch("COMMIT")?;
@@ -183,24 +187,26 @@ fn fill(unfinished: &Path, header: &Header) -> Result<(), Cause> {
     Ok(File::open(unfinished)?.sync_all()?)
 }
 
-/// Makes sure that the name of a new file reaches the disk.
+/// Syncs the folder of a new file, so that the file's name is on disk.
 pub(super) fn sync_folder(file: &Path) -> io::Result<()> {
-    // On other systems a folder cannot be opened as a file, and its entries are written with the file.
+    // On other systems, a folder cannot be opened as a file, and the system writes its entries together with the file.
     #[cfg(unix)]
-    File::open(folder_of(file))?.sync_all()?;
+    File::open(parent_folder(file))?.sync_all()?;
     #[cfg(not(unix))]
     let _ = file;
     Ok(())
 }
 
-/// Counts the open ledgers of this process. SQLite's state does not survive a fork: where a parent had a ledger open, a
-/// child must not open any.
-pub(super) struct Counted;
+/// Counts an open ledger of this process, as long as it exists. SQLite's state does not survive a fork: if the parent had a
+/// ledger open, the child must not open any.
+pub(super) struct OpenCount;
 
+/// The number of open ledgers.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// The id of the process that has opened them.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
-impl Counted {
+impl OpenCount {
     pub(super) fn new() -> Result<Self, Cause> {
         let this_process = process::id();
         if OPEN.load(SeqCst) == 0 {
@@ -213,7 +219,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for OpenCount {
     fn drop(&mut self) {
         if OPENED_BY.load(SeqCst) == process::id() {
             OPEN.fetch_sub(1, SeqCst);

@@ -1,12 +1,12 @@
-//! A ledger in an SQLite database, as specified in `sdk/contract/ledger.md`.
+//! Ledgers in SQLite databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! Everything here may wait for the disk or for other jobs, so only threads that may do that call it.
+//! Every function may block on the disk or on other jobs, so only threads that may block call them.
 
 mod file;
-mod header;
+mod file_header;
 mod rows;
 
-pub(super) use self::header::is_ledger;
+pub(super) use self::file_header::is_ledger;
 
 use std::{
     cell::RefCell,
@@ -25,134 +25,145 @@ use rusqlite::{
 };
 
 use self::{
-    file::{Counted, Found, create, find, move_new, place_of_new, sync_folder},
-    rows::{ALL, Stored, Sums},
+    file::{
+        LedgerFile, OpenCount, create_file, find_file, move_without_replacing, resolve_new_path,
+        sync_folder,
+    },
+    rows::{ALL_PARTITIONS, Checksums, StoredRows},
 };
 use super::{
     cancellation::CancellationFlag,
     error::Cause,
-    key_hash::{Digest, KeyHash},
+    job_lock::{self, FileIdentity, JobLock, LockFile, identify},
+    key_hash::{KeyHash, ValueHash},
     lease::Liveness,
-    owner::{self, Identity, LockFile, Owner, identity},
-    state::Record,
-    store::{Changes, Header, HeaderChange, Rows, Store, Touched, changed, check_format},
+    row::RowEntry,
+    store::{
+        Header, HeaderChange, Rows, RowsChange, Store, TransactionScope, check_format, diff_entries,
+    },
 };
 
 /// `deal` in ASCII.
 const APPLICATION_ID: u32 = 0x6465_616c;
 
-/// What happened to a file that is no longer what is found under its name.
-const VANISHED: &str = "moved, deleted or replaced";
+/// The event after which a file's name no longer leads to that file.
+const MOVED_OR_REPLACED: &str = "moved, deleted or replaced";
 
-/// How long to wait for others, in milliseconds.
-const PATIENCE: i32 = 30_000;
+/// The longest wait for a lock of another program, in milliseconds.
+const LOCK_WAIT_MS: i32 = 30_000;
 
-/// The longest wait for other programs to finish with a file that the user did not name, in milliseconds.
-const A_MOMENT: i32 = 1_000;
+/// The longest wait for a lock on a file that the user did not name, in milliseconds.
+const SHORT_LOCK_WAIT_MS: i32 = 1_000;
 
 thread_local! {
-    /// The flag of the job that this thread is waiting for: SQLite calls a plain function when it finds a lock.
-    static WAITING: RefCell<Option<CancellationFlag>> = const { RefCell::new(None) };
+    /// The flag that cancels this thread's waits for locks. SQLite's callback for locks is a plain function, so it cannot
+    /// capture the flag.
+    static CANCELLATION: RefCell<Option<CancellationFlag>> = const { RefCell::new(None) };
 }
 
-/// Waits for others for as long as `PATIENCE` or `A_MOMENT` says, or until the job is cancelled.
-fn wait<const PATIENCE: i32>(times: i32) -> bool {
+/// Waits a millisecond for a lock. Returns whether SQLite should try again: not after the limit, and not once the job is
+/// cancelled.
+fn wait_for_lock<const LIMIT_MS: i32>(times: i32) -> bool {
     thread::sleep(Duration::from_millis(1));
     let is_cancelled =
-        WAITING.with_borrow(|flag| flag.as_ref().is_some_and(CancellationFlag::is_cancelled));
-    times < PATIENCE && !is_cancelled
+        CANCELLATION.with_borrow(|flag| flag.as_ref().is_some_and(CancellationFlag::is_cancelled));
+    times < LIMIT_MS && !is_cancelled
 }
 
-/// Waits no longer for locks once the job is cancelled, until this is dropped.
+/// Makes this thread's waits for locks cancellable, until it is dropped.
 struct CancellableWaits;
 
 impl CancellableWaits {
     fn new(flag: &CancellationFlag) -> Self {
-        WAITING.set(Some(flag.clone()));
+        CANCELLATION.set(Some(flag.clone()));
         Self
     }
 }
 
 impl Drop for CancellableWaits {
     fn drop(&mut self) {
-        WAITING.set(None);
+        CANCELLATION.set(None);
     }
 }
 
 pub(super) struct Sqlite {
     connection: Connection,
-    file: PathBuf,
-    identity: Identity,
+    path: PathBuf,
+    identity: FileIdentity,
     header: Header,
-    /// How many transactions there were, as far as is known here.
+    /// The number of transactions that have changed the ledger, when it was last read.
     changes: i64,
-    /// The parts of its rows that were found as dealkit has left them.
+    /// The partitions whose checksums were verified.
     verified: HashSet<u8>,
-    /// Declared after the connection, which is closed first.
-    _found: Found,
-    _counted: Counted,
+    /// Declared after the connection, which must be closed first.
+    _file: LedgerFile,
+    _open_count: OpenCount,
     cancellation: CancellationFlag,
-    /// The job, if it is one. Declared last: its lock outlives the connection.
-    owner: Option<Owner>,
+    /// The lock file of the job, if a job has opened the ledger. Declared last, because the lock must outlive the connection.
+    job_lock: Option<JobLock>,
 }
 
 impl Sqlite {
-    /// Opens a ledger to send rows, or creates one, for this service and this name of the keys, if they have one.
+    /// Opens the ledger of a job, or creates it for this service and this name of the keys.
     pub(super) fn open_to_send(
         path: &Path,
         service: &str,
-        keys: Option<&str>,
+        key_name: Option<&str>,
         cancellation: &CancellationFlag,
     ) -> Result<Self, Cause> {
         let _waits = CancellableWaits::new(cancellation);
-        let counted = Counted::new()?;
-        let found = find(path)?;
-        let file = match &found {
-            Some(found) => found.path.clone(),
-            None => place_of_new(path)?,
+        let open_count = OpenCount::new()?;
+        let existing = find_file(path)?;
+        let path = match &existing {
+            Some(file) => file.path.clone(),
+            None => resolve_new_path(path)?,
         };
-        let owner = Owner::new(&file)?;
-        let found = match found {
-            Some(found) => found,
+        let job_lock = JobLock::new(&path)?;
+        let file = match existing {
+            Some(file) => file,
             None => {
-                create(&file, owner.number, &Header::new(service, keys)?)?;
-                find(&file)?.ok_or(Cause::Moved(VANISHED))?
+                create_file(&path, job_lock.number, &Header::new(service, key_name)?)?;
+                find_file(&path)?.ok_or(Cause::Moved(MOVED_OR_REPLACED))?
             }
         };
-        // In case the job that created it was killed before it did this.
-        sync_folder(&file)?;
-        let mut this = Self::open_file(found, true, PATIENCE, counted)?;
-        this.owner = Some(owner);
+        // The job that created the file may have been killed before it synced the folder.
+        sync_folder(&path)?;
+        let mut this = Self::open_file(file, true, LOCK_WAIT_MS, open_count)?;
+        this.job_lock = Some(job_lock);
         this.cancellation = cancellation.clone();
         Ok(this)
     }
 
-    /// Opens an existing ledger, to read it or to record something in it; `None` if there is none.
+    /// Opens an existing ledger for a manual operation; `None` if there is none.
     pub(super) fn open(path: &Path, writes: bool, waits: bool) -> Result<Option<Self>, Cause> {
-        let counted = Counted::new()?;
-        let patience = if waits { PATIENCE } else { A_MOMENT };
-        let open = |found| Self::open_file(found, writes, patience, counted);
-        find(path)?.map(open).transpose()
+        let open_count = OpenCount::new()?;
+        let lock_wait_ms = if waits {
+            LOCK_WAIT_MS
+        } else {
+            SHORT_LOCK_WAIT_MS
+        };
+        let open = |file| Self::open_file(file, writes, lock_wait_ms, open_count);
+        find_file(path)?.map(open).transpose()
     }
 
     fn open_file(
-        found: Found,
+        file: LedgerFile,
         writes: bool,
-        patience: i32,
-        counted: Counted,
+        lock_wait_ms: i32,
+        open_count: OpenCount,
     ) -> Result<Self, Cause> {
-        let file = found.path.clone();
-        // The file is never opened by other means than SQLite's: closing it would release SQLite's locks.
+        let path = file.path.clone();
+        // From here on, only SQLite opens the file: closing any other descriptor of it would release SQLite's locks.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&file, flags)?;
-        connection.busy_handler(Some(if patience == PATIENCE {
-            wait::<PATIENCE>
+        let mut connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_handler(Some(if lock_wait_ms == LOCK_WAIT_MS {
+            wait_for_lock::<LOCK_WAIT_MS>
         } else {
-            wait::<A_MOMENT>
+            wait_for_lock::<SHORT_LOCK_WAIT_MS>
         }))?;
-        // Without this, SQLite plans some of the statements anew whenever they are executed.
+        // Without this setting, SQLite plans some prepared statements again at every execution.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let version: i64 = pragma(&connection, "user_version")?;
+        let version: i64 = read_pragma(&connection, "user_version")?;
         check_format(version)?;
         for (name, value) in [
             ("cell_size_check", "ON"),
@@ -166,7 +177,7 @@ impl Sqlite {
             if connection.is_readonly("main")? {
                 return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
             }
-            // With a write-ahead log, SQLite would not notice that its file was moved or deleted.
+            // With a write-ahead log, SQLite does not notice that its file was moved or deleted.
             let mode: String =
                 connection
                     .pragma_update_and_check(None, "journal_mode", "PERSIST", |row| row.get(0))?;
@@ -174,55 +185,56 @@ impl Sqlite {
                 return Err(Cause::Broken(format!("its journal_mode is {mode}")));
             }
         }
-        let pages: i64 = pragma(&connection, "page_count")?;
-        let page_size: i64 = pragma(&connection, "page_size")?;
-        let whole = pages.saturating_mul(page_size).cast_unsigned();
-        if fs::metadata(&file)?.len() < whole {
+        let pages: i64 = read_pragma(&connection, "page_count")?;
+        let page_size: i64 = read_pragma(&connection, "page_size")?;
+        let expected_size = pages.saturating_mul(page_size).cast_unsigned();
+        if fs::metadata(&path)?.len() < expected_size {
             return Err(Cause::Broken("its end is missing".to_owned()));
         }
         let (header, changes) = read_header(&connection)?;
-        let identity = identity(&fs::metadata(&file)?);
+        let identity = identify(&fs::metadata(&path)?);
         Ok(Self {
             connection,
-            file,
+            path,
             identity,
             header,
             changes,
             verified: HashSet::new(),
-            _found: found,
-            _counted: counted,
+            _file: file,
+            _open_count: open_count,
             cancellation: CancellationFlag::default(),
-            owner: None,
+            job_lock: None,
         })
     }
 
-    /// Reads everything at the same time.
-    fn reading<T>(
+    /// Reads in one transaction, so that everything is from one snapshot.
+    fn read_consistently<T>(
         &mut self,
-        work: impl FnOnce(&Stored<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
+        work: impl FnOnce(&StoredRows<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
     ) -> Result<T, Cause> {
         let _waits = CancellableWaits::new(&self.cancellation);
         let connection = self.connection.unchecked_transaction()?;
-        let stored = Stored {
+        let stored = StoredRows {
             connection: &connection,
-            file: &self.file,
+            path: &self.path,
             cancellation: Some(&self.cancellation),
-            sums: read_sums(&connection)?,
+            checksums: read_checksums(&connection)?,
         };
         work(&stored, &mut self.verified)
     }
 
-    /// Does something in one transaction that writes; undoes it if that returns false. It may fail once the job is cancelled, if it
-    /// `is_optional`.
+    /// Calls a function in one transaction that writes, and rolls back if the function returns false. A transaction that
+    /// `is_optional` may fail once the job is cancelled.
     fn in_transaction(
         &mut self,
         is_optional: bool,
-        work: impl FnOnce(&mut Stored<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
+        work: impl FnOnce(&mut StoredRows<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         let _waits = is_optional.then(|| CancellableWaits::new(&self.cancellation));
-        // SQLite takes a file that counts as many changes for the one that it has in memory.
+        // SQLite trusts its page cache if the change counter in the file is the same. A file that was replaced may have the
+        // same counter, so the cache is emptied.
         self.connection.release_memory()?;
-        // Unless it is committed, it is undone when it is dropped.
+        // Dropping the transaction rolls it back, unless it was committed.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
         let (header, changes) = read_header(&connection)?;
         if header.salt != self.header.salt {
@@ -232,37 +244,38 @@ impl Sqlite {
             return Err(Cause::Moved("replaced by an older copy of itself"));
         }
         self.changes = changes;
-        let mut stored = Stored {
+        let mut stored = StoredRows {
             connection: &connection,
-            file: &self.file,
+            path: &self.path,
             cancellation: is_optional.then_some(&self.cancellation),
-            sums: read_sums(&connection)?,
+            checksums: read_checksums(&connection)?,
         };
         if work(&mut stored, &mut self.verified, &header)? {
             let changes = changes.wrapping_add(1);
             connection
                 .prepare_cached("UPDATE ledger SET changes = ?, sums = ?")?
-                .execute(params![changes, stored.sums])?;
+                .execute(params![changes, stored.checksums])?;
             connection.commit()?;
             self.changes = changes;
-            // Another copy of SQLite in this process sees no locks of this one, and may have undone the transaction.
+            // Another copy of SQLite in this process does not see this one's locks, and may have rolled back the transaction.
             let written = read_header(&self.connection)?.1;
             if written < changes {
                 return Err(Cause::Broken(
-                    "another copy of SQLite in this process has undone a transaction".to_owned(),
+                    "another copy of SQLite in this process has rolled back a transaction"
+                        .to_owned(),
                 ));
             }
         }
         Ok(())
     }
 
-    /// Copies the ledger, as it is at one moment, to a file that does not exist yet.
+    /// Copies a snapshot of the ledger to a file that does not exist yet.
     pub(super) fn backup(&self, to: &Path) -> Result<(), Cause> {
-        let to = place_of_new(to)?;
+        let to = resolve_new_path(to)?;
         let number = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let unfinished = owner::unfinished_path(&to, number);
-        drop(owner::open_new(&unfinished)?);
-        // A path need not be valid text.
+        let unfinished = job_lock::unfinished_path(&to, number);
+        drop(job_lock::create_private_file(&unfinished)?);
+        // A path need not be valid UTF-8.
         let path = ValueRef::Text(unfinished.as_os_str().as_encoded_bytes());
         let copied = self
             .connection
@@ -270,7 +283,7 @@ impl Sqlite {
             .map_err(Cause::from)
             .and_then(|_| {
                 fs::File::open(&unfinished)?.sync_all()?;
-                move_new(&unfinished, &to)?;
+                move_without_replacing(&unfinished, &to)?;
                 Ok(sync_folder(&to)?)
             });
         let _ = fs::remove_file(&unfinished);
@@ -284,76 +297,83 @@ impl Store for Sqlite {
     }
 
     fn job(&self) -> i64 {
-        self.owner.as_ref().map_or(0, |owner| owner.number)
+        self.job_lock.as_ref().map_or(0, |job_lock| job_lock.number)
     }
 
     fn liveness(&self) -> Liveness {
-        Liveness::Lock(self.owner.as_ref().map(|owner| owner.lock().clone()))
+        Liveness::Lock(
+            self.job_lock
+                .as_ref()
+                .map(|job_lock| job_lock.lock_file().clone()),
+        )
     }
 
-    fn explain(&self, cause: Cause) -> Cause {
-        // Depending on what it was about to do, SQLite has other words for a file that is gone.
-        let is_there =
-            || fs::metadata(&self.file).is_ok_and(|found| identity(&found) == self.identity);
+    fn refine_cause(&self, cause: Cause) -> Cause {
+        // SQLite reports a missing or replaced file as various other errors.
+        let is_same_file =
+            || fs::metadata(&self.path).is_ok_and(|found| identify(&found) == self.identity);
         match cause {
-            Cause::Io(_) | Cause::Broken(_) if !is_there() => Cause::Moved(VANISHED),
+            Cause::Io(_) | Cause::Broken(_) if !is_same_file() => Cause::Moved(MOVED_OR_REPLACED),
             cause => cause,
         }
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {
-        self.reading(|stored, _| Ok(stored.is_empty()?))
+        self.read_consistently(|stored, _| Ok(stored.is_empty()?))
     }
 
-    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<Record>>, Cause> {
-        // Whoever only looks reads no more than that.
-        let is_job = self.owner.is_some();
-        self.reading(|stored, verified| {
+    fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause> {
+        // A manual look-up reads only its own keys. A job also verifies their partitions, because it relies on missing rows.
+        let is_job = self.job_lock.is_some();
+        self.read_consistently(|stored, verified| {
             if is_job {
-                stored.verify(keys, verified)?;
+                stored.verify_partitions(keys, verified)?;
             }
-            let current = |key: &KeyHash| Ok(stored.row(*key)?.0.pop());
+            let current = |key: &KeyHash| Ok(stored.read_row(*key)?.0.pop());
             keys.iter().map(current).collect()
         })
     }
 
-    fn read_emails(&mut self, emails: &[Digest]) -> Result<Vec<Vec<Record>>, Cause> {
-        self.reading(|stored, _| {
+    fn read_emails(&mut self, emails: &[ValueHash]) -> Result<Vec<Vec<RowEntry>>, Cause> {
+        self.read_consistently(|stored, _| {
             let keys = "SELECT DISTINCT key FROM creates WHERE email = ?";
             let mut keys = stored.connection.prepare_cached(keys)?;
-            let read = |email: &Digest| {
-                let mut records = Vec::new();
+            let read = |email: &ValueHash| {
+                let mut entries = Vec::new();
                 for key in keys.query_map([email], |row| row.get(0))? {
-                    records.extend(stored.row(KeyHash(key?))?.0.pop());
+                    entries.extend(stored.read_row(KeyHash(key?))?.0.pop());
                 }
-                Ok(records)
+                Ok(entries)
             };
             emails.iter().map(read).collect()
         })
     }
 
-    fn for_each(&mut self, take: &mut dyn FnMut(Record)) -> Result<(), Cause> {
-        self.reading(|stored, _| stored.for_each(ALL, take))
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(RowEntry)) -> Result<(), Cause> {
+        self.read_consistently(|stored, _| stored.for_each_row(ALL_PARTITIONS, visit))
     }
 
-    fn change(&mut self, touched: &Touched, work: Changes<'_>) -> Result<(), Cause> {
-        let lock = self.owner.as_ref().map(|owner| owner.lock().clone());
-        self.in_transaction(touched.are_claims(), |stored, verified, header| {
+    fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause> {
+        let lock = self
+            .job_lock
+            .as_ref()
+            .map(|job_lock| job_lock.lock_file().clone());
+        self.in_transaction(scope.has_only_claims(), |stored, verified, header| {
             let is_alive = lock.as_ref().is_none_or(LockFile::exists);
-            if !touched.claims.is_empty() && !is_alive {
+            if !scope.claims.is_empty() && !is_alive {
                 return Err(Cause::LockDeleted);
             }
-            stored.verify(&touched.keys, verified)?;
-            let row = |key: &KeyHash| Ok((*key, stored.row(*key)?));
-            let before = touched.keys.iter().map(row);
+            stored.verify_partitions(&scope.keys, verified)?;
+            let row = |key: &KeyHash| Ok((*key, stored.read_row(*key)?));
+            let before = scope.keys.iter().map(row);
             let before = before.collect::<Result<Rows, Cause>>()?;
             let mut rows = before.clone();
-            if !work(header, &mut rows, &mut stored.owners(&touched.agents)?)? {
+            if !work(header, &mut rows, &mut stored.read_owners(&scope.agents)?)? {
                 return Ok(false);
             }
             let mut has_changed = false;
-            for changed in changed(&before, &rows) {
-                stored.write(&changed)?;
+            for change in diff_entries(&before, &rows) {
+                stored.write_entry(&change)?;
                 has_changed = true;
             }
             Ok(has_changed)
@@ -368,7 +388,7 @@ impl Store for Sqlite {
                 return Ok(false);
             };
             let sql = "UPDATE ledger SET service = ?, keys = ?, header_check = ?";
-            let values = params![new.service, new.keys, new.check()];
+            let values = params![new.service, new.key_name, new.compute_check()];
             stored.connection.execute(sql, values)?;
             current = new;
             Ok(true)
@@ -378,28 +398,28 @@ impl Store for Sqlite {
     }
 }
 
-/// Reads the header, and how many transactions there were.
+/// Reads the header, and the number of transactions that have changed the ledger.
 fn read_header(connection: &Connection) -> Result<(Header, i64), Cause> {
     let sql = "SELECT salt, header_check, service, keys, changes FROM ledger";
     let mut header = connection.prepare_cached(sql)?;
     let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
         header.query_row([], |row| row.try_into())?;
-    Ok((Header::read(salt, check, service, keys)?, changes))
+    Ok((Header::from_columns(salt, check, service, keys)?, changes))
 }
 
-fn read_sums(connection: &Connection) -> Result<Sums, rusqlite::Error> {
+fn read_checksums(connection: &Connection) -> Result<Checksums, rusqlite::Error> {
     let mut sums = connection.prepare_cached("SELECT sums FROM ledger")?;
     sums.query_row([], |row| row.get(0))
 }
 
-fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, rusqlite::Error> {
+fn read_pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, rusqlite::Error> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
 impl From<rusqlite::Error> for Cause {
     fn from(error: rusqlite::Error) -> Self {
         let Some(sqlite) = error.sqlite_error() else {
-            // A value of the wrong type.
+            // A column has a value of the wrong type.
             return Cause::Broken(error.to_string());
         };
         let io = |kind| Cause::Io(io::Error::new(kind, error.to_string()));
@@ -407,7 +427,7 @@ impl From<rusqlite::Error> for Cause {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Cause::InUse,
             ErrorCode::NotADatabase => Cause::NotALedger("it is not an SQLite database"),
             ErrorCode::ReadOnly if sqlite.extended_code == ffi::SQLITE_READONLY_DBMOVED => {
-                Cause::Moved(VANISHED)
+                Cause::Moved(MOVED_OR_REPLACED)
             }
             ErrorCode::ReadOnly => io(io::ErrorKind::ReadOnlyFilesystem),
             ErrorCode::PermissionDenied => io(io::ErrorKind::PermissionDenied),

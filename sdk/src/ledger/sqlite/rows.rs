@@ -1,4 +1,4 @@
-//! Rows: how they are read, written and checked.
+//! Reads and writes rows, and verifies their checksums.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -15,13 +15,13 @@ use rusqlite::{
 use super::super::{
     cancellation::CancellationFlag,
     error::Cause,
-    key_hash::{Digest, KeyHash},
-    owner,
-    state::{AgentOwners, Job, Record, RequestInfo, Row, State},
-    store::Changed,
+    job_lock,
+    key_hash::{KeyHash, ValueHash},
+    row::{AgentOwners, Job, RequestInfo, Row, RowEntry, State},
+    store::EntryChange,
 };
 
-pub(super) const TABLES: &str = "
+pub(super) const ROWS_TABLE: &str = "
 CREATE TABLE creates (
     key BLOB NOT NULL,
     entry INTEGER NOT NULL,
@@ -43,98 +43,99 @@ CREATE INDEX creates_of_agent ON creates (agent_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX creates_of_email ON creates (email) WHERE email IS NOT NULL;
 ";
 
-const RECORD: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
+const ENTRY_COLUMNS: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
 
-/// The part in which a row is checked, so that a job reads only what is near its own keys: the rows whose keys begin with the
-/// same byte.
-fn part_of(key: KeyHash) -> u8 {
+/// Returns the partition of a row: the first byte of its key. Each partition has a checksum, so that a job verifies only the
+/// partitions of its own keys.
+fn partition_of(key: KeyHash) -> u8 {
     let [first, ..] = key.0;
     first
 }
 
-/// All parts.
-pub(super) const ALL: RangeInclusive<u8> = 0..=u8::MAX;
+pub(super) const ALL_PARTITIONS: RangeInclusive<u8> = 0..=u8::MAX;
 
-/// The sum of each part: of the digests of its entries.
+/// The checksum of each partition: the sum of the hashes of its entries.
 #[derive(Clone)]
-pub(super) struct Sums(pub(super) [u32; 256]);
+pub(super) struct Checksums(pub(super) [u32; 256]);
 
-impl Sums {
-    pub(super) fn none() -> Self {
+impl Checksums {
+    pub(super) fn zero() -> Self {
         Self([0; 256])
     }
 
-    fn add(&mut self, key: KeyHash, digest: u32) {
-        if let Some(sum) = self.0.get_mut(usize::from(part_of(key))) {
-            *sum = sum.wrapping_add(digest);
+    fn add(&mut self, key: KeyHash, hash: u32) {
+        if let Some(sum) = self.0.get_mut(usize::from(partition_of(key))) {
+            *sum = sum.wrapping_add(hash);
         }
     }
 }
 
-/// The rows of an open ledger, which is this file, in a transaction.
-pub(super) struct Stored<'a> {
+/// The rows of an open ledger, within a transaction.
+pub(super) struct StoredRows<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) file: &'a Path,
-    /// The flag with which reading many rows ends.
+    /// The path of the ledger, next to which the lock files are.
+    pub(super) path: &'a Path,
+    /// The flag that ends the reading of many rows.
     pub(super) cancellation: Option<&'a CancellationFlag>,
-    pub(super) sums: Sums,
+    pub(super) checksums: Checksums,
 }
 
-impl Stored<'_> {
-    /// What there is of a row.
-    pub(super) fn row(&self, key: KeyHash) -> Result<Row, Cause> {
-        let sql = format!("SELECT {RECORD} FROM creates WHERE key = ? ORDER BY entry");
+impl StoredRows<'_> {
+    /// Reads all entries of a row.
+    pub(super) fn read_row(&self, key: KeyHash) -> Result<Row, Cause> {
+        let sql = format!("SELECT {ENTRY_COLUMNS} FROM creates WHERE key = ? ORDER BY entry");
         let mut entries = self.connection.prepare_cached(&sql)?;
-        let entries = entries.query_map([key], |row| self.record(row))?;
+        let entries = entries.query_map([key], |row| self.parse_entry(row))?;
         Ok(Row(entries.collect::<Result<_, _>>()?))
     }
 
     pub(super) fn is_empty(&self) -> Result<bool, rusqlite::Error> {
-        let mut any = self.connection.prepare_cached("SELECT 1 FROM creates")?;
-        Ok(!any.exists([])?)
+        let mut rows = self.connection.prepare_cached("SELECT 1 FROM creates")?;
+        Ok(!rows.exists([])?)
     }
 
     /// Finds the rows that have these agents now.
-    pub(super) fn owners(&self, ids: &BTreeSet<String>) -> Result<AgentOwners, Cause> {
+    pub(super) fn read_owners(&self, ids: &BTreeSet<String>) -> Result<AgentOwners, Cause> {
         let sql = "SELECT key FROM creates AS it WHERE agent_id = ?
             AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
-        let mut of_agent = self.connection.prepare_cached(sql)?;
+        let mut statement = self.connection.prepare_cached(sql)?;
         let mut owners = AgentOwners::new();
         for id in ids {
-            let rows = of_agent.query_map([id], |row| row.get(0).map(KeyHash))?;
+            let rows = statement.query_map([id], |row| row.get(0).map(KeyHash))?;
             owners.insert(id.clone(), rows.collect::<Result<_, _>>()?);
         }
         Ok(owners)
     }
 
-    /// Makes sure that nothing else has changed what is recorded of these keys, or lost it.
-    pub(super) fn verify<'k>(
+    /// Verifies the checksums of the partitions of these keys, unless they were verified before: no other program has changed
+    /// or deleted rows in them.
+    pub(super) fn verify_partitions<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k KeyHash>,
         verified: &mut HashSet<u8>,
     ) -> Result<(), Cause> {
-        for part in keys.into_iter().map(|key| part_of(*key)) {
-            if !verified.contains(&part) {
-                self.for_each(part..=part, &mut |_| {})?;
-                verified.insert(part);
+        for partition in keys.into_iter().map(|key| partition_of(*key)) {
+            if !verified.contains(&partition) {
+                self.for_each_row(partition..=partition, &mut |_| {})?;
+                verified.insert(partition);
             }
         }
         Ok(())
     }
 
-    /// Calls a function with each row of some parts as it is now, and checks the sums.
-    pub(super) fn for_each(
+    /// Calls a function with the current entry of each row of some partitions, and verifies their checksums.
+    pub(super) fn for_each_row(
         &self,
-        parts: RangeInclusive<u8>,
-        take: &mut dyn FnMut(Record),
+        partitions: RangeInclusive<u8>,
+        visit: &mut dyn FnMut(RowEntry),
     ) -> Result<(), Cause> {
         let mut first = [0; 16];
         let mut last = [u8::MAX; 16];
-        (first[0], last[0]) = parts.into_inner();
-        let mut sums = Sums::none();
-        let mut current: Option<(KeyHash, Record)> = None;
+        (first[0], last[0]) = partitions.into_inner();
+        let mut sums = Checksums::zero();
+        let mut current: Option<(KeyHash, RowEntry)> = None;
         let sql = format!(
-            "SELECT {RECORD}, key, entry FROM creates INDEXED BY creates_of_key
+            "SELECT {ENTRY_COLUMNS}, key, entry FROM creates INDEXED BY creates_of_key
             WHERE key BETWEEN ? AND ? ORDER BY key, entry"
         );
         let mut rows = self.connection.prepare_cached(&sql)?;
@@ -147,41 +148,41 @@ impl Stored<'_> {
                 let cancellation = ffi::Error::new(ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(cancellation, None).into());
             }
-            let (key, record) = (KeyHash(row.get(12)?), self.record(row)?);
-            sums.add(key, digest(key, row.get(13)?, &record));
-            match current.replace((key, record)) {
-                Some((before, record)) if before != key => take(record),
+            let (key, entry) = (KeyHash(row.get(12)?), self.parse_entry(row)?);
+            sums.add(key, hash_entry(key, row.get(13)?, &entry));
+            match current.replace((key, entry)) {
+                Some((previous, entry)) if previous != key => visit(entry),
                 _ => {}
             }
         }
-        current.into_iter().for_each(|(_, record)| take(record));
-        let parts = usize::from(first[0])..=usize::from(last[0]);
-        if sums.0.get(parts.clone()) != self.sums.0.get(parts) {
+        current.into_iter().for_each(|(_, entry)| visit(entry));
+        let partitions = usize::from(first[0])..=usize::from(last[0]);
+        if sums.0.get(partitions.clone()) != self.checksums.0.get(partitions) {
             return Err(Cause::Broken("its rows were changed".to_owned()));
         }
         Ok(())
     }
 
-    /// Writes an entry that has changed.
-    pub(super) fn write(&mut self, changed: &Changed<'_>) -> Result<(), Cause> {
-        let Changed {
+    /// Writes or deletes an entry, and updates the checksum of its partition.
+    pub(super) fn write_entry(&mut self, change: &EntryChange<'_>) -> Result<(), Cause> {
+        let EntryChange {
             key,
-            entry,
+            number,
             old,
             new,
-        } = *changed;
-        let digest_of = |record: Option<&Record>| record.map(|record| digest(key, entry, record));
-        let before = digest_of(old).unwrap_or_default();
-        self.sums.add(key, before.wrapping_neg());
-        self.sums.add(key, digest_of(new).unwrap_or_default());
+        } = *change;
+        let hash_of = |entry: Option<&RowEntry>| entry.map(|entry| hash_entry(key, number, entry));
+        let before = hash_of(old).unwrap_or_default();
+        self.checksums.add(key, before.wrapping_neg());
+        self.checksums.add(key, hash_of(new).unwrap_or_default());
         let Some(new) = new else {
             let sql = "DELETE FROM creates WHERE key = ? AND entry = ?";
             let mut delete = self.connection.prepare_cached(sql)?;
-            delete.execute(params![key, entry])?;
+            delete.execute(params![key, number])?;
             return Ok(());
         };
         let sql = format!(
-            "INSERT INTO creates (key, entry, {RECORD}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            "INSERT INTO creates (key, entry, {ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (key, entry) DO UPDATE SET state = excluded.state, agent_id = excluded.agent_id,
             status = excluded.status, request_id = excluded.request_id, title = excluded.title,
             code = excluded.code, request = excluded.request, email = excluded.email,
@@ -190,15 +191,15 @@ impl Stored<'_> {
         );
         self.connection.prepare_cached(&sql)?.execute(params![
             key,
-            entry,
+            number,
             new.state.as_str(),
             new.agent_id,
             new.status,
             new.request_id,
             new.title,
             new.code,
-            new.request.body,
-            new.request.email,
+            new.request.body_hash,
+            new.request.email_hash,
             new.request.label,
             new.job.map(|job| job.number),
             new.claimed_at,
@@ -207,12 +208,12 @@ impl Stored<'_> {
         Ok(())
     }
 
-    fn record(&self, row: &rusqlite::Row<'_>) -> Result<Record, rusqlite::Error> {
+    fn parse_entry(&self, row: &rusqlite::Row<'_>) -> Result<RowEntry, rusqlite::Error> {
         let job = |number| Job {
             number,
-            is_alive: owner::is_alive(self.file, number),
+            is_alive: job_lock::is_alive(self.path, number),
         };
-        Ok(Record {
+        Ok(RowEntry {
             state: row.get(0)?,
             agent_id: row.get(1)?,
             status: row.get(2)?,
@@ -220,8 +221,8 @@ impl Stored<'_> {
             title: row.get(4)?,
             code: row.get(5)?,
             request: RequestInfo {
-                body: row.get(6)?,
-                email: row.get(7)?,
+                body_hash: row.get(6)?,
+                email_hash: row.get(7)?,
                 label: row.get(8)?,
             },
             job: row.get::<_, Option<i64>>(9)?.map(job),
@@ -231,7 +232,7 @@ impl Stored<'_> {
     }
 }
 
-impl FromSql for Sums {
+impl FromSql for Checksums {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let (sums, rest) = value.as_blob()?.as_chunks();
         let sums: &[[u8; 4]; 256] = sums.try_into().map_err(FromSqlError::other)?;
@@ -242,7 +243,7 @@ impl FromSql for Sums {
     }
 }
 
-impl ToSql for Sums {
+impl ToSql for Checksums {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.0.map(u32::to_be_bytes).as_flattened().to_vec().into())
     }
@@ -250,7 +251,7 @@ impl ToSql for Sums {
 
 impl FromSql for State {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        State::of_word(value.as_str()?).ok_or(FromSqlError::InvalidType)
+        State::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
     }
 }
 
@@ -260,31 +261,31 @@ impl ToSql for KeyHash {
     }
 }
 
-impl FromSql for Digest {
+impl FromSql for ValueHash {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         <[u8; 16]>::column_result(value).map(Self)
     }
 }
 
-impl ToSql for Digest {
+impl ToSql for ValueHash {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         self.0.to_sql()
     }
 }
 
-/// Hashes an entry of a row with everything that is recorded in it.
-fn digest(key: KeyHash, entry: i64, record: &Record) -> u32 {
+/// Hashes all columns of an entry.
+fn hash_entry(key: KeyHash, number: i64, entry: &RowEntry) -> u32 {
     let mut hash = Blake2b::<U4>::new();
     hash.update(key.0);
-    let request = &record.request;
+    let request = &entry.request;
     for value in [
-        Some(record.state.as_str().as_bytes()),
-        record.agent_id.as_ref().map(String::as_bytes),
-        record.request_id.as_ref().map(String::as_bytes),
-        record.title.as_ref().map(String::as_bytes),
-        record.code.as_ref().map(String::as_bytes),
-        request.body.as_ref().map(|hash| &hash.0[..]),
-        request.email.as_ref().map(|hash| &hash.0[..]),
+        Some(entry.state.as_str().as_bytes()),
+        entry.agent_id.as_ref().map(String::as_bytes),
+        entry.request_id.as_ref().map(String::as_bytes),
+        entry.title.as_ref().map(String::as_bytes),
+        entry.code.as_ref().map(String::as_bytes),
+        request.body_hash.as_ref().map(|hash| &hash.0[..]),
+        request.email_hash.as_ref().map(|hash| &hash.0[..]),
         request.label.as_ref().map(String::as_bytes),
     ] {
         hash.update([u8::from(value.is_some())]);
@@ -292,12 +293,12 @@ fn digest(key: KeyHash, entry: i64, record: &Record) -> u32 {
         hash.update((value.len() as u64).to_be_bytes());
         hash.update(value);
     }
-    hash.update(record.status.unwrap_or_default().to_be_bytes());
+    hash.update(entry.status.unwrap_or_default().to_be_bytes());
     for number in [
-        entry,
-        record.job.map_or(0, |job| job.number),
-        record.claimed_at,
-        record.noted_at,
+        number,
+        entry.job.map_or(0, |job| job.number),
+        entry.claimed_at,
+        entry.noted_at,
     ] {
         hash.update(number.to_be_bytes());
     }

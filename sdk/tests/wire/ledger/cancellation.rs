@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::peer::{AGENT, until, wait_until_idle};
 
-/// The states of the rows, as they are in the file.
+/// Reads the states of the rows from the file.
 fn states(ledger: &Ledger) -> Vec<String> {
     let database = Connection::open(ledger.path().unwrap()).unwrap();
     let mut states = database.prepare("SELECT state FROM creates").unwrap();
@@ -25,7 +25,7 @@ async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_lo
         let client = peer.client();
         let job = client.agents().create_many(rows(1)).ledger(&ledger, None);
         let mut creations = job.stream();
-        let _heard = peer.next_during(creations.next()).await;
+        let _request = peer.next_during(creations.next()).await;
         let other = Connection::open(ledger.path().unwrap()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         if is_dropped {
@@ -46,30 +46,30 @@ async fn neither_cancelling_nor_dropping_blocks_the_runtime_while_a_ledger_is_lo
 }
 
 #[test]
-fn giving_up_ends_the_wait_for_a_database() {
+fn cancelling_ends_the_wait_for_a_database() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
-    let url = cluster.url();
+    let url = cluster.new_url();
     let ledger: Ledger = url.parse().unwrap();
     let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     let job = || client.agents().create_many([row(0)]).ledger(&ledger, None);
     open(&service.client(), &ledger, None).unwrap();
-    let mut held = cluster.hold(&url, "LOCK TABLE creates");
+    let mut transaction = cluster.start_transaction(&url, "LOCK TABLE creates");
     let creations = job().into_iter();
     let handle = creations.cancel_handle();
     let cancelled = std::thread::scope(|threads| {
         let cancels = threads.spawn(|| {
-            cluster.wait_for_a_lock(&url);
+            cluster.wait_until_blocked(&url);
             handle.cancel();
             Instant::now()
         });
         assert_eq!(creations.count(), 1);
         cancels.join().unwrap()
     });
-    // Otherwise it is half a minute.
+    // Without the cancellation, the wait lasts half a minute.
     assert!(cancelled.elapsed() < Duration::from_secs(20));
     assert!(service.arrived().is_empty());
-    held.wait().unwrap();
+    transaction.wait().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Jobs with a ledger, by what a ledger promises. Rules that hold for both databases run on both.
+//! Jobs with a ledger, one module per promise of a ledger. Tests that apply to both kinds of database run with both.
 #![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
 use dealkit::{
@@ -13,40 +13,41 @@ use crate::{
     rows::{self, email as key, new_ledger, number},
 };
 
-/// Runs each of these on a file and, where PostgreSQL is installed, on a ledger of its own there: first those to be awaited.
-macro_rules! in_both {
-    ($($awaited:ident)* ; $($plain:ident)*) => {
+/// Runs each of these tests with a file and, where PostgreSQL is installed, with a new schema. The async tests come first, then
+/// a semicolon, then the others.
+macro_rules! test_both_databases {
+    ($($async_test:ident)* ; $($sync_test:ident)*) => {
         mod in_a_file {
             use super::super::{in_a_file, run_async};
 
-            $(#[test] fn $awaited() { in_a_file(|ledger| run_async(super::$awaited(ledger))) })*
-            $(#[test] fn $plain() { in_a_file(super::$plain) })*
+            $(#[test] fn $async_test() { in_a_file(|ledger| run_async(super::$async_test(ledger))) })*
+            $(#[test] fn $sync_test() { in_a_file(super::$sync_test) })*
         }
         mod in_postgres {
             use super::super::{in_postgres, run_async};
 
-            $(#[test] fn $awaited() { in_postgres(|ledger| run_async(super::$awaited(ledger))) })*
-            $(#[test] fn $plain() { in_postgres(super::$plain) })*
+            $(#[test] fn $async_test() { in_postgres(|ledger| run_async(super::$async_test(ledger))) })*
+            $(#[test] fn $sync_test() { in_postgres(super::$sync_test) })*
         }
     };
 }
 
-/// Another run sends what is new, and says what became of the rest.
-mod another_run;
-/// Nobody is recognised by the ledger of another service, or by other keys.
-mod bound;
-/// What is given up is recorded as far as it has come.
+/// Cancelled rows are recorded with the outcome that is known by then.
 mod cancellation;
-/// A file that anything else has changed is noticed.
-mod file;
-/// A job sends nothing once others may take it for dead.
-mod lease;
-/// People find out what became of a row.
+/// Files that are no ledgers are left unchanged, and a ledger that another program has changed is rejected.
+mod damaged_and_foreign_files;
+/// A job sends nothing once other jobs may consider it dead.
+mod lease_loss;
+/// Manual operations: unresolved rows are looked up and resolved.
 mod maintenance;
+/// A repeated run sends new rows, and reports the recorded outcomes of the others.
+mod repeated_runs;
+/// A ledger rejects jobs for another service, or with other keys.
+mod service_and_keys;
 
 fn in_postgres(test: impl FnOnce(Ledger)) {
     if let Some(cluster) = Cluster::shared() {
-        test(cluster.url().parse().unwrap());
+        test(cluster.new_url().parse().unwrap());
     }
 }
 
@@ -59,16 +60,16 @@ fn run_async(test: impl Future<Output = ()>) {
     runtime().block_on(test);
 }
 
-/// What the service does with a row.
+/// The service's response to a row.
 #[derive(Clone, Copy)]
 enum Reply {
     Create,
-    /// It creates the agent, but the response has only its identifier.
+    /// The service creates the agent, but the response has only its identifier.
     Unreadable,
     Status(u16),
-    /// It creates the agent, but the response is lost.
+    /// The service creates the agent, but the response is lost.
     Lose,
-    /// It says that it created the agent, and breaks off.
+    /// The service creates the agent, but its response breaks off after the head.
     Cut,
 }
 
@@ -76,8 +77,8 @@ fn row(number: usize) -> KeyedRow {
     (key(number), rows::request(number)).into()
 }
 
-/// The same row, which breaks the rules.
-fn broken_row(number: usize) -> KeyedRow {
+/// Makes the row with this number, but with a request that fails validation.
+fn invalid_row(number: usize) -> KeyedRow {
     (key(number), rows::broken(number)).into()
 }
 
@@ -85,7 +86,7 @@ fn rows(count: usize) -> Vec<KeyedRow> {
     (0..count).map(row).collect()
 }
 
-/// Runs a whole job over these rows, and returns what became of them and which were sent.
+/// Runs a whole job with these rows, and returns its results and the numbers of the rows that were sent.
 async fn run(
     peer: &mut Peer,
     ledger: &Ledger,
@@ -99,34 +100,34 @@ async fn run(
         job = job.resend_unknown();
     }
     let mut creations = job.concurrency(3).stream();
-    let (mut came, mut sent) = (Vec::new(), Vec::new());
+    let (mut results, mut sent) = (Vec::new(), Vec::new());
     loop {
         tokio::select! {
             creation = creations.next() => match creation {
-                Some(creation) => came.push(creation),
+                Some(creation) => results.push(creation),
                 None => break,
             },
-            heard = peer.next() => {
-                let number = number(&heard);
+            request = peer.next() => {
+                let number = number(&request);
                 sent.push(number);
                 match reply(number) {
-                    Reply::Create => heard.answer(201, &VALID_BODY.replace("x_1", &format!("a_{number}"))),
-                    Reply::Unreadable => heard.answer(201, &format!(r#"{{"id": "a_{number}"}}"#)),
-                    Reply::Status(status) => heard.answer(status, ""),
-                    Reply::Lose => heard.answer_and_close(""),
-                    Reply::Cut => heard.answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"),
+                    Reply::Create => request.answer(201, &VALID_BODY.replace("x_1", &format!("a_{number}"))),
+                    Reply::Unreadable => request.answer(201, &format!(r#"{{"id": "a_{number}"}}"#)),
+                    Reply::Status(status) => request.answer(status, ""),
+                    Reply::Lose => request.answer_and_close(""),
+                    Reply::Cut => request.answer_and_close("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{"),
                 }
             }
         }
     }
     sent.sort_unstable();
-    (came, sent)
+    (results, sent)
 }
 
-/// Opens the ledger as a job with these keys does, for a row that is not sent.
+/// Opens the ledger as a job whose keys have this name does, for a row that is not sent.
 fn open(client: &Client, ledger: &Ledger, keys: Option<&str>) -> Result<(), LedgerError> {
     let client = blocking::Client::new(client.clone()).unwrap();
-    let job = client.agents().create_many([broken_row(0)]);
+    let job = client.agents().create_many([invalid_row(0)]);
     let [creation] = job
         .ledger(ledger, keys)
         .into_iter()
@@ -139,7 +140,7 @@ fn open(client: &Client, ledger: &Ledger, keys: Option<&str>) -> Result<(), Ledg
     }
 }
 
-/// Of each row the outcome, and whether the ledger has told it.
+/// Returns the outcome of each row, and whether it comes from the ledger.
 fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
     let creations = creations.iter();
     creations
@@ -147,7 +148,7 @@ fn outcomes(creations: &[Creation]) -> Vec<(Outcome, bool)> {
         .collect()
 }
 
-fn text(creation: &Creation) -> String {
+fn error_message(creation: &Creation) -> String {
     creation.result.as_ref().unwrap_err().to_string()
 }
 
@@ -155,8 +156,8 @@ fn kind<T>(result: Result<T, LedgerError>) -> LedgerErrorKind {
     result.map(drop).unwrap_err().kind()
 }
 
-/// A ledger with this many rows, to each of which the service has replied in this way.
-async fn filled(rows: usize, reply: impl Fn(usize) -> Reply) -> (TempDir, Ledger, Peer) {
+/// Makes a ledger with this many rows, to which the service has replied in this way.
+async fn make_ledger(rows: usize, reply: impl Fn(usize) -> Reply) -> (TempDir, Ledger, Peer) {
     let (folder, ledger) = new_ledger();
     let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, self::rows(rows), reply).await;

@@ -7,11 +7,11 @@ use dealkit::{
 use super::*;
 use crate::peer::AGENT;
 
-in_both! {
-    a_service_that_has_another_name_keeps_its_ledger
+test_both_databases! {
+    a_service_with_a_new_base_url_keeps_its_ledger
     ;
-    a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent
-    addresses_are_the_same_in_any_case_and_other_keys_are_not
+    a_job_with_another_key_name_is_rejected_before_anything_is_sent
+    email_keys_ignore_case_and_other_keys_do_not
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_ledger_is_bound_to_its_service() {
     }
 }
 
-async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
+async fn a_service_with_a_new_base_url_keeps_its_ledger(ledger: Ledger) {
     let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
     let mut renamed = Peer::manual();
@@ -59,29 +59,29 @@ async fn a_service_that_has_another_name_keeps_its_ledger(ledger: Ledger) {
     );
     ledger.set_base_url(&renamed.url).unwrap();
     assert!(at(&peer).await.unwrap().is_err());
-    let (came, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
+    let (results, sent) = run(&mut renamed, &ledger, false, rows(2), |_| Reply::Create).await;
     assert_eq!(sent, [1]);
-    assert_eq!(outcomes(&came), [(Succeeded, true), (Succeeded, false)]);
+    assert_eq!(outcomes(&results), [(Succeeded, true), (Succeeded, false)]);
 }
 
-fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledger: Ledger) {
+fn a_job_with_another_key_name_is_rejected_before_anything_is_sent(ledger: Ledger) {
     let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
-    for (keys, is_taken) in [
+    for (keys, is_accepted) in [
         (None, true),
-        // Addresses are looked for in another way than keys without a name.
+        // E-mail addresses are compared in another way than keys without a name.
         (Some("email"), false),
-        // The first name that a job says is that of the keys.
+        // The first job that names the keys decides their name.
         (Some("external_id"), true),
         (Some("number"), false),
         (Some("external_id"), true),
         (None, true),
     ] {
         let job = client.agents().create_many(rows(2)).ledger(&ledger, keys);
-        let came: Vec<_> = job.into_iter().collect();
-        assert_eq!(came.len(), 2);
-        for creation in came {
-            assert_eq!(creation.result.is_ok(), is_taken);
+        let results: Vec<_> = job.into_iter().collect();
+        assert_eq!(results.len(), 2);
+        for creation in results {
+            assert_eq!(creation.result.is_ok(), is_accepted);
             if let Err(error) = creation.result {
                 let error = error.ledger_error().unwrap();
                 assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
@@ -97,7 +97,7 @@ fn a_job_whose_keys_are_called_otherwise_is_refused_before_anything_is_sent(ledg
     assert_eq!(known.as_deref(), Some("external_id"));
 }
 
-fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
+fn email_keys_ignore_case_and_other_keys_do_not(ledger: Ledger) {
     let service = Peer::answering(201, &[], AGENT);
     let client = blocking::Client::new(service.client()).unwrap();
     for (keys, expected) in [
@@ -109,8 +109,8 @@ fn addresses_are_the_same_in_any_case_and_other_keys_are_not(ledger: Ledger) {
     ] {
         let rows = keys.iter().map(|key| (*key, rows::request(0)));
         let job = client.agents().create_many(rows).ledger(&ledger, "email");
-        let came: Vec<_> = job.into_iter().collect();
-        assert_eq!(outcomes(&came), expected);
+        let results: Vec<_> = job.into_iter().collect();
+        assert_eq!(outcomes(&results), expected);
     }
     let keys = ["ADA@EXAMPLE.COM", "grace@example.com"];
     let found = ledger.look_up("email", keys).unwrap();

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::*;
 
 #[test]
-fn what_is_no_ledger_is_refused_and_left_as_it_was() {
+fn files_that_are_no_ledgers_are_rejected_and_left_unchanged() {
     let (folder, ledger) = new_ledger();
     let client = client("https://deals.example.com");
     let open = |ledger: &Ledger| open(&client, ledger, None);
@@ -47,26 +47,30 @@ fn what_is_no_ledger_is_refused_and_left_as_it_was() {
     assert_eq!(kind(missing.summary()), LedgerErrorKind::Io);
     let error = missing.resolve([("a", None)]).unwrap_err();
     assert!(error.to_string().contains("name the ledger of a job"));
-    // The password may be anywhere in a URL that nobody reads.
+    // Any part of a URL that is not parsed may be the password.
     let url = Ledger::sqlite("PostgreSQL://ada:sesame@localhost/x");
     let error = open(&url).unwrap_err();
     assert_eq!(error.kind(), LedgerErrorKind::NotALedger);
-    assert!(error.to_string().contains("Ledger::postgres"));
+    let message = error.to_string();
+    assert!(
+        message.contains("Ledger::postgres") && !message.contains("backup"),
+        "{message}"
+    );
     assert!(!format!("{error} {error:?} {url} {url:?}").contains("sesame"));
     assert!(Ledger::in_folder(folder.path()).unwrap().is_empty());
 }
 
 #[test]
-fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
+fn the_next_job_removes_files_left_by_a_killed_job() {
     let (folder, ledger) = new_ledger();
-    let (traces, others) = (
+    let (leftovers, others) = (
         [
             "agents.ledger-job-00000000000000aa",
             "agents.ledger-job-00000000000000ab-new",
         ],
         ["agents.ledger-job-", "other-job-00000000000000aa"],
     );
-    for name in traces.iter().chain(&others) {
+    for name in leftovers.iter().chain(&others) {
         fs::write(folder.path().join(name), "").unwrap();
     }
     open(&client("http://127.0.0.1:9"), &ledger, None).unwrap();
@@ -77,14 +81,14 @@ fn the_traces_of_a_job_that_was_killed_are_removed_by_the_next() {
     assert_eq!(left, others);
 }
 
-/// Rows that are created and unresolved in turn.
-fn in_turn(number: usize) -> Reply {
+/// Creates every other row, and leaves the rest unresolved.
+fn create_every_other(number: usize) -> Reply {
     [Reply::Create, Reply::Status(503)][number % 2]
 }
 
 #[tokio::test]
-async fn a_change_by_anything_else_is_noticed() {
-    let (folder, whole, _) = filled(10, in_turn).await;
+async fn changes_by_other_programs_are_detected() {
+    let (folder, whole, _) = make_ledger(10, create_every_other).await;
     let ledger = Ledger::sqlite(folder.path().join("changed"));
     for change in [
         "UPDATE ledger SET salt = zeroblob(32)",
@@ -106,7 +110,7 @@ async fn a_change_by_anything_else_is_noticed() {
         drop(database);
         assert_eq!(kind(ledger.summary()), LedgerErrorKind::Broken, "{change}");
     }
-    // Damaged ones are found, too, and so are those of a later version.
+    // Damaged ledgers are found in a folder, too, and so are ledgers of a later version.
     let database = Connection::open(whole.path().unwrap()).unwrap();
     database.pragma_update(None, "user_version", 3).unwrap();
     drop(database);
@@ -115,13 +119,13 @@ async fn a_change_by_anything_else_is_noticed() {
     assert_eq!(found, [whole, ledger].map(Ledger::without_waiting));
 }
 
-/// Databases of other programs in the folder of a ledger, in every state in which SQLite would change or lock them.
+/// The folder has databases of other programs in every state in which SQLite would change or lock them.
 #[cfg(unix)]
 #[tokio::test]
-async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
-    let (folder, ledger, _) = filled(1, in_turn).await;
+async fn databases_of_other_programs_are_neither_changed_nor_waited_for() {
+    let (folder, ledger, _) = make_ledger(1, create_every_other).await;
     let path = |name: &str| folder.path().join(name);
-    // One has a write-ahead log, one a hot journal, which its program has left behind, and one is locked.
+    // One database has a write-ahead log, one has a hot journal left behind by its program, and one is locked.
     let [wal, hot, locked] = ["wal.db", "hot.db", "locked.db"].map(|name| {
         let database = Connection::open(path(name)).unwrap();
         let tables = "CREATE TABLE other (x); INSERT INTO other VALUES (zeroblob(9000));";
@@ -158,11 +162,11 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
     );
     fs::remove_file(journal).unwrap();
     fs::remove_file(piped).unwrap();
-    let state = || {
+    let read_files = || {
         let entries = fs::read_dir(&folder)
             .unwrap()
             .map(|entry| entry.unwrap().path());
-        // Reading that file here would release the locks of this process.
+        // Reading this file here would release the locks of this process.
         let entries = entries.filter(|path| !path.ends_with("locked.db"));
         let mut files: Vec<_> = entries
             .map(|path| (fs::read(&path).unwrap(), path))
@@ -170,7 +174,7 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
         files.sort();
         files
     };
-    let before = state();
+    let before = read_files();
     assert_eq!(
         Ledger::in_folder(folder.path()).unwrap(),
         [ledger.clone().without_waiting()]
@@ -183,8 +187,8 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
             LedgerErrorKind::NotALedger
         );
     }
-    assert!(state() == before);
-    // The locks of this process are still there.
+    assert!(read_files() == before);
+    // This process still has its locks.
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::MetadataExt as _;
@@ -197,8 +201,8 @@ async fn the_databases_of_others_are_neither_changed_nor_waited_for() {
 }
 
 #[tokio::test]
-async fn a_backup_is_the_ledger_at_one_moment() {
-    let (folder, ledger, mut peer) = filled(3, in_turn).await;
+async fn a_backup_is_a_consistent_snapshot() {
+    let (folder, ledger, mut peer) = make_ledger(3, create_every_other).await;
     let copy = Ledger::sqlite(folder.path().join("copy"));
     let client = peer.client();
     let mut job = client
@@ -206,9 +210,9 @@ async fn a_backup_is_the_ledger_at_one_moment() {
         .create_many([row(3)])
         .ledger(&ledger, None)
         .stream();
-    let heard = peer.next_during(job.next()).await;
+    let request = peer.next_during(job.next()).await;
     ledger.backup(copy.path().unwrap()).unwrap();
-    heard.answer(201, VALID_BODY);
+    request.answer(201, VALID_BODY);
     assert_eq!(job.next().await.unwrap().outcome(), Succeeded);
     let summary = copy.summary().unwrap();
     let unresolved = summary.unresolved.len();
@@ -225,10 +229,10 @@ async fn a_backup_is_the_ledger_at_one_moment() {
 }
 
 #[tokio::test]
-async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
+async fn no_flipped_bit_and_no_truncation_lets_a_row_be_sent_again() {
     const ROWS: usize = 300;
-    let (folder, ledger, _) = filled(ROWS, in_turn).await;
-    // What a job would find on these rows, if it could be run.
+    let (folder, ledger, _) = make_ledger(ROWS, create_every_other).await;
+    // Looks up the rows as a job would.
     let found = |ledger: &Ledger| {
         ledger.summary()?;
         ledger.look_up(None, (0..ROWS).map(key))
@@ -237,7 +241,7 @@ async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
     let expected = found(&ledger).unwrap();
     let damaged = Ledger::sqlite(folder.path().join("damaged"));
     let mut noticed = 0;
-    // A prime, so that every part of a page is hit.
+    // A prime step reaches every part of a page.
     for at in (0..bytes.len() * 8).step_by(1009) {
         let mut bytes = bytes.clone();
         bytes[at / 8] ^= 1 << (at % 8);
@@ -255,32 +259,32 @@ async fn no_flipped_bit_and_no_missing_end_makes_a_row_be_sent() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_overwritten_under_a_job_stops_it() {
+async fn overwriting_the_file_during_a_job_stops_the_job() {
     for (content, expected) in [
         ("another ledger", LedgerErrorKind::Moved),
         ("another ledger of as many changes", LedgerErrorKind::Moved),
         ("an older copy", LedgerErrorKind::Moved),
         ("nothing", LedgerErrorKind::Broken),
     ] {
-        let (_folder, ledger, mut peer) = filled(3, in_turn).await;
+        let (_folder, ledger, mut peer) = make_ledger(3, create_every_other).await;
         let path = ledger.path().unwrap();
         let mut other = match content {
             "an older copy" => fs::read(path).unwrap(),
             "nothing" => Vec::new(),
-            _ => fs::read(filled(3, in_turn).await.1.path().unwrap()).unwrap(),
+            _ => fs::read(make_ledger(3, create_every_other).await.1.path().unwrap()).unwrap(),
         };
         let client = peer.client();
         let job = client.agents().create_many((3..9).map(row));
         let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
-        let heard = peer.next_during(creations.next()).await;
+        let request = peer.next_during(creations.next()).await;
         if content == "another ledger of as many changes" {
-            // By these numbers in its header SQLite tells whether a file has changed.
+            // SQLite compares these counters in the header to notice that a file has changed.
             let ours = fs::read(path).unwrap();
             other[24..40].copy_from_slice(&ours[24..40]);
             other[92..96].copy_from_slice(&ours[92..96]);
         }
         fs::write(path, other).unwrap();
-        heard.answer(201, VALID_BODY);
+        request.answer(201, VALID_BODY);
         let sent = creations.next().await.unwrap();
         assert_eq!(sent.outcome(), Succeeded);
         assert_eq!(sent.ledger_error.unwrap().kind(), expected, "{content}");

@@ -12,11 +12,11 @@ use rusqlite::Connection;
 
 use super::*;
 
-in_both! {
-    what_is_new_or_was_not_sent_is_sent
-    the_agent_of_a_response_that_cannot_be_read_is_known
+test_both_databases! {
+    new_rows_and_unsent_rows_are_sent
+    the_agent_of_an_unreadable_response_is_recorded
     a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails
-    two_rows_with_one_key_and_rows_without_are_refused
+    duplicate_and_missing_keys_are_rejected
     ;
 }
 
@@ -24,31 +24,35 @@ fn now() -> DateTime<Utc> {
     SystemTime::now().into()
 }
 
-async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
+async fn new_rows_and_unsent_rows_are_sent(ledger: Ledger) {
     let mut peer = Peer::manual();
     let reply = |number| match number {
         1 => Reply::Status(422),
         2 => Reply::Lose,
-        // It is not about the row, and does not stop the job.
+        // This status says nothing about the row, and does not stop the job.
         3 => Reply::Status(404),
         4 => Reply::Status(503),
         5 => Reply::Cut,
         _ => Reply::Create,
     };
-    // The ledger counts milliseconds.
+    // The ledger stores times in milliseconds.
     let begun = now().trunc_subsecs(3);
-    let first = (0..6).map(row).chain([broken_row(6)]).collect();
-    let (came, sent) = run(&mut peer, &ledger, false, first, reply).await;
+    let first = (0..6).map(row).chain([invalid_row(6)]).collect();
+    let (results, sent) = run(&mut peer, &ledger, false, first, reply).await;
     let first_run = begun..=now();
     assert_eq!(sent, [0, 1, 2, 3, 4, 5]);
     let first = [
         Succeeded, Rejected, Unknown, Rejected, Unknown, Succeeded, NotSent,
     ];
-    assert_eq!(outcomes(&came), first.map(|outcome| (outcome, false)));
-    assert!(came.iter().all(|creation| creation.ledger_error.is_none()));
+    assert_eq!(outcomes(&results), first.map(|outcome| (outcome, false)));
+    assert!(
+        results
+            .iter()
+            .all(|creation| creation.ledger_error.is_none())
+    );
 
-    // The row that broke the rules is corrected, and there is a new one.
-    let (came, sent) = run(&mut peer, &ledger, false, rows(8), |_| Reply::Create).await;
+    // The invalid row is corrected, and there is a new row.
+    let (results, sent) = run(&mut peer, &ledger, false, rows(8), |_| Reply::Create).await;
     assert_eq!(sent, [3, 6, 7]);
     let second = [
         (Succeeded, true),
@@ -60,27 +64,27 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
         (Succeeded, false),
         (Succeeded, false),
     ];
-    assert_eq!(outcomes(&came), second);
+    assert_eq!(outcomes(&results), second);
     for (recorded, id) in [(0, Some("a_0")), (5, None)] {
         let Ok(Created::Already {
             agent_id, sent_at, ..
-        }) = &came[recorded].result
+        }) = &results[recorded].result
         else {
-            panic!("{:?}", came[recorded]);
+            panic!("{:?}", results[recorded]);
         };
         assert_eq!(agent_id.as_ref().map(AgentId::as_str), id);
         assert!(first_run.contains(&sent_at.unwrap()));
-        assert_eq!(came[recorded].agent_id(), agent_id.as_ref());
+        assert_eq!(results[recorded].agent_id(), agent_id.as_ref());
     }
-    let error = came[1].result.as_ref().unwrap_err();
+    let error = results[1].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyAttempted);
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
-        text(&came[1]),
+        error_message(&results[1]),
         "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent"
     );
-    assert!(text(&came[4]).contains("(503 Service Unavailable)"));
-    for (index, creation) in came.iter().enumerate() {
+    assert!(error_message(&results[4]).contains("(503 Service Unavailable)"));
+    for (index, creation) in results.iter().enumerate() {
         assert_eq!(
             (creation.index, creation.key.clone()),
             (index, Some(key(index)))
@@ -88,23 +92,23 @@ async fn what_is_new_or_was_not_sent_is_sent(ledger: Ledger) {
         assert!(!format!("{creation:?}").contains("example.com"));
     }
 
-    // The user has looked, and decides to resend the unresolved rows.
+    // The user decides to resend the unresolved rows.
     for resent in [&[2, 4][..], &[]] {
         let (_, sent) = run(&mut peer, &ledger, true, rows(8), |_| Reply::Create).await;
         assert_eq!(sent, resent);
     }
 }
 
-async fn the_agent_of_a_response_that_cannot_be_read_is_known(ledger: Ledger) {
+async fn the_agent_of_an_unreadable_response_is_recorded(ledger: Ledger) {
     let mut peer = Peer::manual();
-    let (came, _) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Unreadable).await;
-    assert_eq!(outcomes(&came), [(Succeeded, false)]);
-    let error = came[0].result.as_ref().unwrap_err();
+    let (results, _) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Unreadable).await;
+    assert_eq!(outcomes(&results), [(Succeeded, false)]);
+    let error = results[0].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
-    let (came, sent) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
+    let (results, sent) = run(&mut peer, &ledger, false, rows(1), |_| Reply::Create).await;
     assert!(sent.is_empty());
-    assert_eq!(outcomes(&came), [(Succeeded, true)]);
-    assert_eq!(came[0].agent_id().unwrap(), "a_0");
+    assert_eq!(outcomes(&results), [(Succeeded, true)]);
+    assert_eq!(results[0].agent_id().unwrap(), "a_0");
 }
 
 async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails(
@@ -115,30 +119,30 @@ async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again
     for (resends, row, reply, sent, is_recorded) in [
         (true, row(0), Reply::Status(422), 1, false),
         (false, row(0), Reply::Create, 0, true),
-        // The same for a row that breaks the rules by now.
-        (true, broken_row(1), Reply::Create, 0, false),
+        // A row whose request has become invalid stays unresolved, too.
+        (true, invalid_row(1), Reply::Create, 0, false),
         (false, row(1), Reply::Create, 0, true),
     ] {
-        let (came, were_sent) = run(&mut peer, &ledger, resends, vec![row], |_| reply).await;
+        let (results, were_sent) = run(&mut peer, &ledger, resends, vec![row], |_| reply).await;
         assert_eq!(were_sent.len(), sent);
-        assert_eq!(outcomes(&came), [(Unknown, is_recorded)]);
+        assert_eq!(outcomes(&results), [(Unknown, is_recorded)]);
     }
 }
 
-async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
+async fn duplicate_and_missing_keys_are_rejected(ledger: Ledger) {
     let mut peer = Peer::manual();
     let unnamed = || rows::request(2);
     let rows = vec![row(0), row(1), row(0), ("", unnamed()).into()];
-    let (came, sent) = run(&mut peer, &ledger, false, rows, |_| Reply::Create).await;
+    let (results, sent) = run(&mut peer, &ledger, false, rows, |_| Reply::Create).await;
     assert_eq!(sent, [0, 1]);
-    assert_eq!(outcomes(&came)[2..], [(NotSent, false); 2]);
-    let error = came[2].result.as_ref().unwrap_err();
+    assert_eq!(outcomes(&results)[2..], [(NotSent, false); 2]);
+    let error = results[2].result.as_ref().unwrap_err();
     assert_eq!(
         (error.kind(), error.first_index()),
         (ErrorKind::DuplicateKey, Some(0))
     );
     assert_eq!(
-        text(&came[2]),
+        error_message(&results[2]),
         "POST /v1/agents: not sent: the row at index 0 in this job has the same key; with a ledger, each row needs a \
          key of its own"
     );
@@ -152,8 +156,8 @@ async fn two_rows_with_one_key_and_rows_without_are_refused(ledger: Ledger) {
     let (_, mut in_flight) = job.into_parts();
     in_flight.push(unnamed());
     let pushed = in_flight.next().await.unwrap();
-    for creation in [&came[3], &pushed] {
-        let message = text(creation);
+    for creation in [&results[3], &pushed] {
+        let message = error_message(creation);
         assert!(message.contains("key is missing or empty"), "{message}");
     }
 }
@@ -172,16 +176,16 @@ async fn a_claim_and_an_outcome_are_recorded_in_time_and_the_next_row_is_taken_m
     let job = client.agents().create_many(rows).ledger(&ledger, None);
     let mut creations = job.concurrency(1).stream();
     for number in 0..5 {
-        let heard = peer.next_during(creations.next()).await;
+        let request = peer.next_during(creations.next()).await;
         let summary = ledger.summary().unwrap();
         assert_eq!((summary.in_flight, summary.succeeded), (1, number));
-        // Nothing can be recorded while somebody else writes.
+        // Nothing can be recorded while another program writes.
         let other = Connection::open(ledger.path().unwrap()).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        // The next row waits for its place.
+        // The next row is taken, and waits until it is admitted.
         let expected = ((number + 2).min(5), number);
         assert_eq!((taken.get(), handed_over.get()), expected);
-        heard.answer(201, VALID_BODY);
+        request.answer(201, VALID_BODY);
         tokio::select! {
             _ = creations.next() => panic!("nothing was recorded"),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}

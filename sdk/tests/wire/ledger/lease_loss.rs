@@ -13,8 +13,9 @@ use crate::peer::{
     until,
 };
 
-/// Sends a row over a connection that is not ready before the job has lost its lease. `lose` makes the job learn that.
-async fn loses_its_lease(
+/// Checks that a row is not sent over a connection that becomes ready only after the job has lost its lease. `lose` ends the
+/// lease.
+async fn check_lease_loss(
     ledger: &Ledger,
     protocol: Protocol,
     lose: impl FnOnce(),
@@ -37,7 +38,7 @@ async fn loses_its_lease(
         accepted = listener.accept() => accepted.unwrap(),
     };
     lose();
-    // The claim of another row shows that the lease is lost.
+    // When the job claims another row, it learns that its lease is lost.
     creations.push(row(1));
     let other = creations.next().await.unwrap();
     let near = front.address();
@@ -46,7 +47,7 @@ async fn loses_its_lease(
         copy_bidirectional(&mut connection, &mut service).await
     });
     let withheld = creations.next().await.unwrap();
-    // The service may see the end of the handshake later than the client.
+    // The end of the handshake may reach the service later than the client.
     until(|| !front.handshakes().is_empty()).await;
     for (creation, index) in [(other, 1), (withheld, 0)] {
         assert_eq!(creation.index, index);
@@ -64,7 +65,7 @@ async fn loses_its_lease(
     assert_eq!(front.peer.finish().await.agents, 0);
 }
 
-/// The files that show which jobs of a ledger are alive.
+/// Returns the lock files of a ledger's jobs.
 fn lock_files(ledger: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(ledger.parent().unwrap()).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -74,17 +75,17 @@ fn lock_files(ledger: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_over_a_connection_that_is_ready_after_the_lease_in_a_database() {
+async fn nothing_is_sent_over_a_connection_that_is_ready_only_after_the_lease_has_ended() {
     let Some(cluster) = Cluster::shared() else {
         return;
     };
     for protocol in BOTH {
-        let url = cluster.url();
+        let url = cluster.new_url();
         let expire = || {
-            cluster.sql(&url, "UPDATE jobs SET lease_until = clock_timestamp()");
+            cluster.run_sql(&url, "UPDATE jobs SET lease_until = clock_timestamp()");
         };
         let ledger = url.parse().unwrap();
-        loses_its_lease(&ledger, protocol, expire, LedgerErrorKind::Unreachable).await;
+        check_lease_loss(&ledger, protocol, expire, LedgerErrorKind::Unreachable).await;
         let summary = ledger.summary().unwrap();
         assert_eq!((summary.in_flight, summary.succeeded), (0, 0));
     }
@@ -92,7 +93,7 @@ async fn nothing_is_sent_over_a_connection_that_is_ready_after_the_lease_in_a_da
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nothing_is_sent_once_the_file_that_shows_that_a_job_is_alive_is_deleted() {
+async fn nothing_is_sent_once_the_lock_file_is_deleted() {
     for protocol in BOTH {
         let (_folder, ledger) = new_ledger();
         let path = ledger.path().unwrap();
@@ -102,14 +103,14 @@ async fn nothing_is_sent_once_the_file_that_shows_that_a_job_is_alive_is_deleted
             };
             fs::remove_file(lock).unwrap();
         };
-        loses_its_lease(&ledger, protocol, delete, LedgerErrorKind::Moved).await;
+        check_lease_loss(&ledger, protocol, delete, LedgerErrorKind::Moved).await;
     }
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_ledger_with_a_second_name_is_rejected() {
-    let (folder, ledger, _) = filled(1, |_| Reply::Create).await;
+    let (folder, ledger, _) = make_ledger(1, |_| Reply::Create).await;
     let link = Ledger::sqlite(folder.path().join("link"));
     fs::hard_link(ledger.path().unwrap(), link.path().unwrap()).unwrap();
     let client = client("https://deals.example.com");
@@ -120,7 +121,7 @@ async fn a_ledger_with_a_second_name_is_rejected() {
             assert!(error.to_string().contains("hard link"), "{error}");
         }
     }
-    // By a symbolic link, it has the same name.
+    // A symbolic link is no second name.
     fs::remove_file(link.path().unwrap()).unwrap();
     std::os::unix::fs::symlink(ledger.path().unwrap(), link.path().unwrap()).unwrap();
     assert_eq!(link.summary().unwrap().succeeded, 1);
