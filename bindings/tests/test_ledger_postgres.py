@@ -51,7 +51,7 @@ def test_jobs_share_a_database(sandbox: Sandbox, client: Client, database: str) 
         with pytest.raises(LedgerError) as caught:
             next(other.agents.create_many(make_rows(1), ledger=name, key=key))
         assert caught.value.reason == reason
-        assert ("with dealkit.ledger.set_base_url." in str(caught.value)) is (reason == "other_service")
+        assert ("record the new base URL in the ledger" in str(caught.value)) is (reason == "other_service")
         frames = traceback.TracebackException.from_exception(caught.value, capture_locals=True).stack[1:]
         assert "sesame" not in str(caught.value) + repr([frame.locals for frame in frames])
 

@@ -72,4 +72,4 @@ def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
     client = dealkit_sandbox.async_client()
     yield client
     # The same as `aclose`, which needs an event loop.
-    client._service.engine = None
+    client._session.client = None

@@ -27,13 +27,14 @@ class _Agents:
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         return _call_function("create", self._create, **agent)
 
-    def create_once(self, *, key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
+    def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
         # Like a ledger, returns the existing agent for a known idempotency key.
-        if key in self._agent_ids:
-            return Creation(index=0, key=key, agent_id=self._agent_ids[key], from_ledger=True)
+        if idempotency_key in self._agent_ids:
+            agent_id = self._agent_ids[idempotency_key]
+            return Creation(index=0, key=idempotency_key, agent_id=agent_id, from_ledger=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
-        creation = Creation(index=0, key=key, agent=self.create(**agent))
-        self._agent_ids[key] = creation.agent_id
+        creation = Creation(index=0, key=idempotency_key, agent=self.create(**agent))
+        self._agent_ids[idempotency_key] = creation.agent_id
         return creation
 
 
