@@ -187,6 +187,7 @@ lint-rust: $(VENV)/bin/python
 lint-python: $(VENV)/package $(VENV)/tools
 	$(VENV)/bin/python bindings/stubs.py --check
 	$(PYTHON) .ci/layers.py
+	$(PYTHON) .ci/words.py
 	PYTHONPATH=bindings/python $(VENV)/bin/lint-imports --no-cache --no-logo
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check

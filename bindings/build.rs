@@ -1,4 +1,4 @@
-//! Has the linker leave Python's symbols to the interpreter that loads the module: on macOS it must be told so. maturin
+//! Has the linker leave Python's symbols to the interpreter that loads the module: on macOS this needs an argument. maturin
 //! does, cargo alone does not.
 
 fn main() {

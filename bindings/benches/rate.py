@@ -1,7 +1,7 @@
 """Benchmark of the rate limiter in real time: how much of a service's limit clients use, and how many requests are rejected.
 
 A service on loopback accepts 500 requests per second and delays each response by 20 to 100 ms. One, two and eight processes, each
-with 64 calls in flight, use the service for 20 seconds, of which the first 5 are not measured::
+with 64 calls in flight, use the service for 20 seconds; the first 5 are not measured::
 
     python bindings/benches/rate.py --limits bucket --programs dealkit
 
@@ -46,7 +46,7 @@ LIMITS = [
 
 
 class Load(NamedTuple):
-    """What a client does: the seconds of load, then of one call per second, then of load. The measured period is the end."""
+    """The load of a client: seconds of full load, of one call per second, and of full load again. Only the last period is measured."""
 
     name: str
     busy: float

@@ -79,12 +79,12 @@ def expand_cases(element: dict[str, Any], base: dict[str, Any]) -> Iterator[dict
         for case in element.pop("cases"):
             yield from expand_cases({**copy.deepcopy(element), **case}, base)
     elif "values" in element:
-        places, values = element.pop("at"), element.pop("values")
-        for number, (place, value) in enumerate(itertools.product(places, values), 1):
-            parent, _, member = place.rpartition("/")
+        locations, values = element.pop("at"), element.pop("values")
+        for number, (location, value) in enumerate(itertools.product(locations, values), 1):
+            parent, _, member = location.rpartition("/")
             document = copy.deepcopy(base["json"])
             resolve_pointer(document, parent)[member] = value
-            expect = json.loads(json.dumps(element["expect"]).replace("{at}", place))
+            expect = json.loads(json.dumps(element["expect"]).replace("{at}", location))
             yield {**element, "name": f"{element['name']}-{number}", "json": document, "expect": expect}
     else:
         yield element
@@ -346,7 +346,7 @@ def seed_script(seeded_random: random.Random) -> str:
 
 @pytest.fixture
 def refusing_address() -> Iterator[str]:
-    """The address of a port that refuses connections during the test."""
+    """The address of a port that rejects connections during the test."""
     with reserved_port() as port:
         yield f"127.0.0.1:{port}"
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reserved_port(*, for_server: bool = False) -> Iterator[int]:
-    """Reserves a loopback port. Until a server listens on it, the port refuses connections, and no other program gets
+    """Reserves a loopback port. Until a server listens on it, the port rejects connections, and no other program gets
     it.
 
     The socket that reserves the port is bound but does not listen. On Linux, a server with SO_REUSEADDR, which most

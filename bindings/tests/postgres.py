@@ -44,7 +44,7 @@ class Postgres:
         self._programs = programs
         # The folder holds sockets, whose paths must be short.
         self._folder = Path(tempfile.mkdtemp(prefix="dealkit-"))
-        # PostgreSQL refuses to run as root.
+        # PostgreSQL does not run as root.
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(self._folder, self._user)

@@ -68,7 +68,7 @@ def ticks_while_reading() -> int:
     return during
 
 
-def test_a_document_of_too_many_values_is_refused() -> None:
+def test_a_document_with_too_many_values_is_rejected() -> None:
     for document in ('{"id": "d", "quotes": [' + "{}," * 1_000_000 + "{}]}", "[" * 2_000_000):
         with pytest.raises(DecodeError, match="at most 1000000 values") as caught:
             Deal.from_json(document)

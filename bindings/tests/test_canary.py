@@ -77,7 +77,7 @@ def test_every_text(status: int, body: str, peer: Any, caplog: pytest.LogCapture
     with caplog.at_level(logging.DEBUG):
         with Client(base_url=server.url, service_key=KEY, max_retries=0) as client:
             texts = provoke(client)
-    # Only the reprs of a model and of a Creation contain an identifier, which is that of the object itself.
+    # Only the reprs of a model and of a Creation contain an identifier: the object's own.
     check(*(OF_RECORD.sub("", text) for text in texts), caplog.text)
     assert "dealkit" in {record.name for record in caplog.records}
 

@@ -411,11 +411,11 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
 
     saved_counts = part.read_bytes()
     with Sandbox(generate=COUNT, seed=7) as another:
-        refused = run_command(*command, url=another.url)
-        assert refused.code == 2 and "of other ids or from another service" in refused.stderr
+        rejected = run_command(*command, url=another.url)
+        assert rejected.code == 2 and "of other ids or from another service" in rejected.stderr
     ids.write_text("g_7\n")
-    refused = run_command(*command, url=sandbox.url)
-    assert refused.code == 2 and "remove the file to start over" in refused.stderr
+    rejected = run_command(*command, url=sandbox.url)
+    assert rejected.code == 2 and "remove the file to start over" in rejected.stderr
     assert part.read_bytes() == saved_counts
 
     part.unlink()

@@ -118,7 +118,7 @@ def test_two_rows_with_one_address_cause_a_warning(imports: TableImport) -> None
 
 HEADER_OF_DAMAGED = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
 DAMAGED = [
-    # The content of a cell, its column, the message, and whether --yes refuses to send the row.
+    # The content of a cell, its column, the message, and whether --yes does not send the row.
     ("#N/A", "last_name", "is an error of a spreadsheet", True),
     ("#REF!", "first_name", "is an error of a spreadsheet", True),
     ("########", "profile.client_metadata.note", "is an error of a spreadsheet", True),

@@ -196,7 +196,7 @@ def test_killed_jobs_lose_and_repeat_no_row(store: str, tmp_path: Path, seeded_r
 
 
 def has_connections(sandbox: Sandbox) -> bool:
-    """Returns whether the sandbox has open connections, including those of ended processes."""
+    """Returns whether the sandbox has open connections, including connections of ended processes."""
     if sys.platform != "linux":
         time.sleep(0.5)
         return False

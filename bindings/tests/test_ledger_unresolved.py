@@ -29,7 +29,7 @@ class StrSubclass(str):
     """A subclass of str."""
 
 
-def test_what_cannot_be_resolved_is_named_by_its_place_and_never_by_its_key(sandbox: Sandbox, ledger: Path) -> None:
+def test_resolve_errors_name_the_index_and_not_the_key(sandbox: Sandbox, ledger: Path) -> None:
     sandbox.fail_next(process_then_reset=True)
     create_rows(make_client_without_retries(sandbox), rows=make_rows(1), ledger=ledger)
     before = ledger.read_bytes()

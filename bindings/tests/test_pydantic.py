@@ -204,9 +204,9 @@ def test_pydantic_applies_every_validation_rule_to_arguments() -> None:
         (("role",), "unknown_value"),
     }
     assert "canary" not in str(caught.value)
-    for refused in (5, {**VALID, "profile": {"user_id": "a", "userId": "b"}}):
+    for rejected in (5, {**VALID, "profile": {"user_id": "a", "userId": "b"}}):
         with pytest.raises(pydantic.ValidationError):
-            adapter.validate_python(refused)
+            adapter.validate_python(rejected)
 
 
 def test_the_pydantic_schema_of_arguments() -> None:

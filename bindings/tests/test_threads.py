@@ -34,7 +34,7 @@ def switch_threads_often() -> Iterator[None]:
 
 
 def document(thread: int, number: int) -> bytes:
-    """Makes a document with more strings and numbers than are cached, most of which no other thread reads."""
+    """Makes a document with more strings and numbers than are cached. Other threads read few of them."""
     words = [f"w{thread}-{number}-{n}" for n in range(30)] + ["BUYER", "SELLER", "é", ""]
     sides = [f'{{"gross_commission": {number}.{thread}{n:02}, "agent_units": 0.5}}' for n in range(30)]
     contacts = [{"type": word, "fields": [{"label": word}]} for word in words]

@@ -20,7 +20,7 @@ SESSIONS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 
 
 def run(command: str, folder: Path, env: dict[str, str]) -> str:
-    """What a command shows on a terminal, in which what differs from run to run is replaced."""
+    """Returns the output of a command on a terminal, with fixed text for the parts that vary from run to run."""
     url = env["DEALKIT_BASE_URL"]
     port = url.rpartition(":")[2]
     terminal, command_end = pty.openpty()
@@ -28,7 +28,7 @@ def run(command: str, folder: Path, env: dict[str, str]) -> str:
     with subprocess.Popen(words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=command_end, stderr=command_end):
         os.close(command_end)
         read = b""
-        with contextlib.suppress(OSError):  # A terminal that nobody holds any longer ends with an error.
+        with contextlib.suppress(OSError):  # Reading a terminal fails once no process has it open.
             while block := os.read(terminal, 65536):
                 read += block
     os.close(terminal)

@@ -1,11 +1,11 @@
 """The exceptions of dealkit. All can be pickled with their attributes.
 
 ``DealkitError`` is the base class. Its message is one line: method, path template, event and, if the service responded, the
-status, title, detail and request id. It never contains the service key. Apart from the service's title and detail, it never
+status, title, detail and request id. It never contains the service key. Except for the service's title and detail, it never
 contains values that were sent or received.
 
 Tests can construct every class, with its attributes as keywords: ``APITimeoutError("timed out", attempts=3)`` has the outcome
-``unknown``, like that of a real call.
+``unknown``, like a timeout of a real call.
 """
 
 from typing import Any, Literal, NamedTuple, dataclass_transform

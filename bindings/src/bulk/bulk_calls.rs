@@ -156,7 +156,7 @@ impl BulkCalls {
 }
 
 impl BulkOptions<'_> {
-    /// Applies the options to a job. Returns its capacity, and its calls, none of which is in flight yet.
+    /// Applies the options to a job. Returns its capacity, and its calls, which are not in flight yet.
     fn apply<I, O: BulkOperation>(self, bulk: Bulk<I, O>) -> (usize, InFlight<O>) {
         let mut bulk = bulk.concurrency(self.concurrency);
         if !self.ordered {
@@ -260,7 +260,7 @@ impl BulkCalls {
         run_entry(py, || checked)
     }
 
-    /// Resolves the future when there is something to take. The mailbox is that of the future's event loop.
+    /// Resolves the future when there is something to take. The mailbox must belong to the future's event loop.
     fn notify<'py>(&self, mailbox: &Bound<'py, Mailbox>, future: Py<PyAny>) -> EntryResult<'py> {
         let py = mailbox.py();
         run_entry(py, || {

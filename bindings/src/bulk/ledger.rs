@@ -123,7 +123,7 @@ fn limit_waiting(ledger: Ledger, wait: bool) -> Ledger {
 
 /// Looks up rows by their keys. The result for a row that the next run sends is None.
 ///
-/// With `key_name` and `service`, checks that they are those of the ledger. `requests` has the call of each row, with which the
+/// With `key_name` and `service`, checks that the ledger has the same. `requests` has the call of each row, with which the
 /// recorded request is compared.
 #[pyfunction]
 #[pyo3(signature = (path, keys, key_name, service, requests, wait))]

@@ -68,7 +68,7 @@ impl Drop for EndGuard {
 
 #[pymethods]
 impl BackgroundCall {
-    /// Resolves the future when the call ends. The mailbox is that of the future's event loop.
+    /// Resolves the future when the call ends. The mailbox must belong to the future's event loop.
     fn notify(&self, mailbox: &Bound<'_, Mailbox>, future: Py<PyAny>) {
         self.state
             .resolve_unless(mailbox.get(), future, |state| !state.has_ended);

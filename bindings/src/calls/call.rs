@@ -188,7 +188,7 @@ impl AnyCall<'_> {
     }
 }
 
-/// The options of a call, which override those of the client.
+/// The options of a call, which override the client's options.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 

@@ -209,7 +209,7 @@ fn date_to_text(value: &Bound<'_, PyAny>) -> Option<String> {
     builtin::to_naive_date(date).map(dealkit::internal::scalar::format_date)
 }
 
-/// Merges violations of the rules with those of unwritable values. An unwritable value was written as null, so its violation
+/// Merges violations of the rules with violations by unwritable values. An unwritable value was written as null, so its violation
 /// replaces the rules' violation at the same pointer.
 fn merge(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
     let mut others = Vec::new();

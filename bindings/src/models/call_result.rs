@@ -75,7 +75,7 @@ pub(crate) struct BulkResult {
 /// Facts that a ledger adds to the result of a create.
 #[pyclass(frozen, get_all, module = "dealkit._native")]
 pub(crate) struct LedgerRecord {
-    /// True if the result is that of an earlier run, and nothing was sent.
+    /// True if the result is from an earlier run, and nothing was sent.
     is_earlier: bool,
     /// The identifier of the agent that an earlier run created.
     agent_id: Option<String>,

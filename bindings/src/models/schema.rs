@@ -43,7 +43,7 @@ pub(crate) const fn often_repeats(field: &Field) -> bool {
 /// The parts of a model: its values, in the order of its fields, and the JSON that they do not hold.
 pub(crate) type Parts<'a> = (Vec<&'a Py<PyAny>>, Option<&'a Extra>);
 
-/// The class of a model, with the functions that read it and take it apart.
+/// The class of a model, with the functions that read it and return its attributes.
 pub(crate) struct Class {
     pub(crate) model: &'static schema::Model,
     pub(crate) get_type: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,

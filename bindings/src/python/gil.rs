@@ -1,6 +1,6 @@
-//! The rule for all native code, and the only module that may give up the GIL.
+//! The rule for all native code, and the only module that may release the GIL.
 //!
-//! **Native code runs no Python bytecode, and gives up the GIL only in [`release`].**
+//! **Native code runs no Python bytecode, and releases the GIL only in [`release`].**
 //!
 //! The reason: before 3.14, once the interpreter is shutting down, CPython ends each daemon thread at the point where the
 //! thread next asks for the GIL. If there are Rust frames on the thread's stack, that aborts the process. A thread may ask for

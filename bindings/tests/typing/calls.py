@@ -268,7 +268,7 @@ class Own:
     deals = OwnDeals()
 
 
-def refused(**agent: Unpack[CreateAgentParams]) -> DealkitError:
+def rejected(**agent: Unpack[CreateAgentParams]) -> DealkitError:
     return APITimeoutError()
 
 
@@ -276,7 +276,7 @@ async def stand_in(client: Client, async_client: AsyncClient) -> None:
     operations(client)
     await async_operations(async_client)
     operations(Own())
-    operations(Stub(create=refused, retrieve=lambda id: Deal(id=id)))
+    operations(Stub(create=rejected, retrieve=lambda id: Deal(id=id)))
     await async_operations(AsyncStub(retrieve=lambda id: Deal(id=id)))
     assert_type(Stub().deals.retrieve("d_1"), Deal)
     assert_type(await AsyncStub().deals.retrieve("d_1"), Deal)

@@ -1,6 +1,6 @@
 //! The client for programs without an async runtime (feature `blocking`).
 //!
-//! All names equal those of the async client; a call is made with `send()` instead of being awaited. The calls run on the
+//! All names are the same as in the async client; a call is made with `send()` instead of being awaited. The calls run on the
 //! calling thread; a background thread runs only while you iterate over the results of many calls.
 //!
 //! ```no_run

@@ -298,7 +298,7 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
                     "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
                 ));
             }
-            // The row's own error takes precedence over that of the job.
+            // The row's own error takes precedence over the job's.
             let call = call.and_then(|call| job.stop_if_rejected().map_or(Ok(call), Err))?;
             progress.set_has_effects(true);
             let sent = send(call).map(move |result| Creation::from_result(index, result));

@@ -28,7 +28,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// | unknown: the row was about to be sent, and nothing else was recorded, or an outcome that is unknown | returns an error, and sends nothing: find out whether there is an agent and [resolve](crate::ledger::Ledger::resolve) the row, or set [`resolve`](CreateMany::resolve) to find out; [`resend_unknown`](Self::resend_unknown) sends the row all the same |
     /// | another job is sending the row now | returns an error ([`Error::is_in_flight`](crate::Error::is_in_flight)), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
-    /// These errors are of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted), and their outcomes tell the cases apart. Rows that
+    /// These errors are of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted), and their outcomes distinguish the cases. Rows that
     /// break the rules are not recorded, so they are sent once corrected. If two rows have the same key, the second is an
     /// error of kind [`DuplicateKey`](crate::ErrorKind::DuplicateKey).
     ///
@@ -73,7 +73,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///
     /// # Errors
     /// The ledger is opened, and created if it does not exist, when the first row needs it. If it cannot be opened or
-    /// written, is that of another service, has keys with another name, or is not a ledger at all, that is the row's
+    /// written, belongs to another service, has keys with another name, or is not a ledger at all, that is the row's
     /// error, and no further rows are taken.
     ///
     /// # Rows without keys

@@ -37,7 +37,7 @@ pub(crate) struct LedgerOptions {
 }
 
 impl LedgerOptions {
-    /// Returns whether any option is set, all of which need a ledger.
+    /// Returns whether any option is set. All options need a ledger.
     pub(crate) fn any(&self) -> bool {
         self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
     }

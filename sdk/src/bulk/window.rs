@@ -26,7 +26,7 @@ pub(crate) struct Window<F: Future> {
 struct Order<T> {
     /// The index of the next result to return.
     next: usize,
-    /// The results that arrived before those of earlier calls.
+    /// The results that arrived before the results of earlier calls.
     early: BTreeMap<usize, T>,
 }
 

@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// The mode of calls that are awaited, unlike those of the [blocking client](crate::blocking).
+/// The mode of calls that are awaited, unlike the calls of the [blocking client](crate::blocking).
 #[derive(Clone, Copy, Debug)]
 pub struct Async;
 

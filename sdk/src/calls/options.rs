@@ -52,7 +52,7 @@ impl CallOptions {
         self
     }
 
-    /// Returns the retry policy, given that of the client.
+    /// Returns the retry policy of the call: the client's, with this call's changes.
     pub(crate) fn policy(&self, client_policy: RetryPolicy) -> RetryPolicy {
         let policy = self.retry.unwrap_or(client_policy);
         match self.max_retries {

@@ -117,7 +117,7 @@ pub(super) enum Rejection {
     #[error("another row of the ledger has the agent with this identifier")]
     AgentOfAnotherRow,
     #[error(
-        "its agent's identifier is empty, or a word that stands for no agent. If the service has the agent, pass the \
+        "its agent's identifier is empty, or a placeholder for no agent. If the service has the agent, pass the \
          identifier that the service uses; only if you are sure that there is none, resolve the row as having no agent"
     )]
     Placeholder,

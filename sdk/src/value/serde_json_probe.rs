@@ -76,7 +76,7 @@ fn is_serde_json_error<E>() -> bool {
 pub(super) enum Source {
     /// The text of a JSON document.
     Text(Box<RawValue>),
-    /// The text of a JSON document, or of a `Value` or a map key within a wrapper. The text of a string may be that of a key.
+    /// The text of a JSON document, or of a `Value` or a map key within a wrapper. A text that is a string may be a map key.
     TextOrValue(Box<RawValue>),
     /// Another format, a `Value`, or a buffer of serde's.
     Value(Value),
@@ -86,8 +86,8 @@ impl Source {
     /// Recognizes a deserializer, and reads its content.
     ///
     /// The deserializers of strings and slices have known types. A reader's has the reader as its parameter, and a wrapper, such as
-    /// that of serde_path_to_error, has a type of another crate; both have serde_json's error. These get the request that a
-    /// `RawValue` makes. Text of a document that is in memory is borrowed: that of a `Value` never is, because a `Value` would have
+    /// serde_path_to_error's, has a type of another crate; both have serde_json's error. These get the request that a
+    /// `RawValue` makes. The text of a document in memory is borrowed. The text of a `Value` never is, because a `Value` would have
     /// to write it first. An owned text comes from a reader, if the deserializer is a mere pointer, or else it may come from a `Value`
     /// within a wrapper.
     pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

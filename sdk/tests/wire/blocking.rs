@@ -116,13 +116,13 @@ fn a_job_is_cancelled_from_another_thread() {
             handle.cancel();
             (peer, held)
         });
-        let came: Vec<_> = creations.by_ref().collect();
-        let kinds = came.iter().map(|creation| {
+        let completed: Vec<_> = creations.by_ref().collect();
+        let kinds = completed.iter().map(|creation| {
             let error = creation.result.as_ref().unwrap_err();
             (creation.index, error.kind(), error.outcome())
         });
-        let given_up = |index| (index, ErrorKind::Cancelled, Outcome::Unknown);
-        assert_eq!(kinds.collect::<Vec<_>>(), [given_up(0), given_up(1)]);
+        let cancelled = |index| (index, ErrorKind::Cancelled, Outcome::Unknown);
+        assert_eq!(kinds.collect::<Vec<_>>(), [cancelled(0), cancelled(1)]);
         stalled.join().unwrap();
     });
     assert!(creations.next().is_none() && creations.cancel().is_empty());
@@ -140,10 +140,10 @@ fn a_row_that_is_taken_while_its_job_is_cancelled_is_returned() {
     });
     let mut creations = client.agents().create_many(rows).concurrency(4).into_iter();
     handle.set(creations.cancel_handle()).unwrap();
-    let came: Vec<_> = creations.by_ref().collect();
-    let indexes: Vec<_> = came.iter().map(|creation| creation.index).collect();
+    let completed: Vec<_> = creations.by_ref().collect();
+    let indexes: Vec<_> = completed.iter().map(|creation| creation.index).collect();
     assert_eq!(indexes, [0, 1]);
-    let late = came[1].result.as_ref().unwrap_err();
+    let late = completed[1].result.as_ref().unwrap_err();
     assert_eq!(
         (late.kind(), late.outcome()),
         (ErrorKind::Cancelled, Outcome::NotSent)
@@ -167,7 +167,7 @@ fn a_thread_that_the_system_does_not_start_is_an_error() {
     }
     let builder = Client::builder().base_url("http://127.0.0.1:9");
     let client = builder.service_key(KEY).build().unwrap();
-    let is_told = |error: &dealkit::Error| {
+    let is_thread_error = |error: &dealkit::Error| {
         assert_eq!(
             (error.kind(), error.outcome()),
             (ErrorKind::Config, Outcome::NotSent)
@@ -184,7 +184,7 @@ fn a_thread_that_the_system_does_not_start_is_an_error() {
         .enumerate()
     {
         assert_eq!(retrieved.index, index);
-        is_told(&retrieved.result.unwrap_err());
+        is_thread_error(&retrieved.result.unwrap_err());
     }
     let creations: Vec<_> = client
         .agents()
@@ -193,10 +193,10 @@ fn a_thread_that_the_system_does_not_start_is_an_error() {
         .collect();
     assert_eq!(creations.len(), 2);
     for creation in creations {
-        is_told(&creation.result.unwrap_err());
+        is_thread_error(&creation.result.unwrap_err());
     }
     // Within a runtime, a blocking call borrows a thread.
     let runtime = runtime();
     let _guard = runtime.enter();
-    is_told(&client.deals().retrieve("d_1").send().unwrap_err());
+    is_thread_error(&client.deals().retrieve("d_1").send().unwrap_err());
 }

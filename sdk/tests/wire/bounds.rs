@@ -1,4 +1,4 @@
-//! The cost of a response is at most a small multiple of its size, whatever its size, number of values or nesting depth.
+//! The cost of a response is at most a small multiple of its size, for all sizes, numbers of values and nesting depths.
 
 use dealkit::{CreateAgent, Deal, Json, Problem, UnknownFields, internal::document_limits};
 
@@ -25,7 +25,7 @@ fn start_of_error(length: usize, beginning: Vec<u8>) -> Vec<Step> {
 #[tokio::test]
 async fn only_the_start_of_a_huge_error_body_is_read() {
     let huge = format!("{{\"title\":\"no\",\"more\":\"{}\"}}", "x".repeat(46 << 20));
-    for (protocol, limit, kept) in [
+    for (protocol, limit, body_size) in [
         (Protocol::Http1, None, 64 * 1024),
         (Protocol::Http2, None, 64 * 1024),
         // The maximum response size applies to errors too.
@@ -41,7 +41,7 @@ async fn only_the_start_of_a_huge_error_body_is_read() {
         let client = builder.build().unwrap();
         let error = client.deals().retrieve("d_1").await.unwrap_err();
         assert!(error.is_unprocessable_entity() && error.problem().is_none());
-        assert_eq!(error.body().unwrap(), &huge.as_bytes()[..kept]);
+        assert_eq!(error.body().unwrap(), &huge.as_bytes()[..body_size]);
         if limit.is_none() && protocol == Protocol::Http1 {
             // On the same connection, the rest of the body would be read as the start of the next response.
             client.deals().retrieve("x_1").await.unwrap();
@@ -102,11 +102,11 @@ fn strings_and_extra_fields_of_a_problem_are_limited() {
         "x".repeat(Problem::MAX_EXTRA)
     );
     let extra = Problem::from_json(large).unwrap().extra;
-    let kept: Vec<(&str, &str)> = extra
+    let body_size: Vec<(&str, &str)> = extra
         .iter()
         .map(|(name, json)| (&**name, json.as_str()))
         .collect();
-    assert_eq!(kept, [("a", "22"), ("b", "3")]);
+    assert_eq!(body_size, [("a", "22"), ("b", "3")]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_problem_is_read_at_any_nesting_depth() {
     let nested = nested();
     let objects = format!("{}1{}", r#"{"pointer":"#.repeat(DEEP), "}".repeat(DEEP));
     // If the time grew with the square of the depth, this test would not end.
-    for place in [
+    for location in [
         format!(r#""more":{nested}"#),
         format!(r#""more":{objects}"#),
         format!(r#""errors":{nested}"#),
@@ -123,7 +123,7 @@ fn a_problem_is_read_at_any_nesting_depth() {
         format!(r#""errors":{objects}"#),
         format!(r#""type":{nested},"status":{nested},"detail":{objects},"request_id":{nested}"#),
     ] {
-        let problem = Problem::from_json(format!(r#"{{"title":"no",{place}}}"#)).unwrap();
+        let problem = Problem::from_json(format!(r#"{{"title":"no",{location}}}"#)).unwrap();
         assert_eq!(problem.title.as_deref(), Some("no"));
         assert!(problem.errors.len() <= 1 && problem.extra.is_empty());
         assert!(problem.detail.is_none() && problem.status.is_none());

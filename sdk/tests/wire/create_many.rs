@@ -95,27 +95,27 @@ async fn a_failed_row_is_one_item_and_an_invalid_row_is_not_sent() {
             }
         };
         let read = creations.collect::<Vec<_>>();
-        let mut came = tokio::select! {
-            came = read => came,
+        let mut completed = tokio::select! {
+            completed = read => completed,
             () = serve => unreachable!("it serves for ever"),
         };
-        came.sort_by_key(|creation| creation.index);
+        completed.sort_by_key(|creation| creation.index);
         use Outcome::{NotSent, Rejected, Succeeded, Unknown};
         let expected = [
             Succeeded, NotSent, Rejected, NotSent, Succeeded, Unknown, Succeeded, Succeeded,
         ];
         assert_eq!(
-            outcomes(&came),
+            outcomes(&completed),
             Vec::from_iter(expected.into_iter().enumerate())
         );
-        let broken = came[3].result.as_ref().unwrap_err();
+        let broken = completed[3].result.as_ref().unwrap_err();
         assert_eq!(broken.violations().len(), 1);
         assert!(
             broken.to_string().starts_with("POST /v1/agents: "),
             "{broken}"
         );
-        assert!(!format!("{came:?}").contains("CANARY"));
-        assert!(!format!("{came:?}").contains("Lovelace"));
+        assert!(!format!("{completed:?}").contains("CANARY"));
+        assert!(!format!("{completed:?}").contains("Lovelace"));
     }
 }
 
@@ -144,12 +144,12 @@ async fn a_401_or_403_stops_the_job_and_the_first_row_not_sent_reports_it() {
             wait_until_idle().await;
         };
         let read = creations.collect::<Vec<_>>();
-        let ((), mut came) = tokio::join!(serve, read);
-        came.sort_by_key(|creation| creation.index);
+        let ((), mut completed) = tokio::join!(serve, read);
+        completed.sort_by_key(|creation| creation.index);
         let expected = [(0, Succeeded), (1, Rejected), (2, Succeeded), (3, NotSent)];
-        assert_eq!(outcomes(&came), expected);
+        assert_eq!(outcomes(&completed), expected);
         assert_eq!(taken.get(), 4, "it takes no row that it does not hand over");
-        let error = came.pop().unwrap().result.unwrap_err();
+        let error = completed.pop().unwrap().result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stopped);
         assert_eq!((error.first_index(), error.attempts()), (Some(1), 0));
         assert_eq!(error.status().unwrap().as_u16(), status);
@@ -173,7 +173,7 @@ async fn cancelling_returns_every_row_with_its_known_outcome() {
     let mut held = held.into_iter();
     let slow = held.next().unwrap();
     create(held.next().unwrap());
-    // This response arrives before those of earlier rows.
+    // This response arrives before the responses to earlier rows.
     assert_pending(creations.next()).await;
     // These responses arrive while the stream is not read.
     create(held.next().unwrap());
@@ -192,7 +192,7 @@ async fn cancelling_returns_every_row_with_its_known_outcome() {
         (4, Succeeded),
     ];
     assert_eq!(outcomes(&left), expected);
-    let [unknown, early, came, rejected, cut]: [Creation; 5] = left.try_into().unwrap();
+    let [unknown, early, completed, rejected, cut]: [Creation; 5] = left.try_into().unwrap();
     let unknown = unknown.result.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::Cancelled);
     assert_eq!(unknown.attempts(), 1);
@@ -200,7 +200,7 @@ async fn cancelling_returns_every_row_with_its_known_outcome() {
         unknown.to_string(),
         "POST /v1/agents: cancelled after it was sent, before the whole response had arrived; the agent may exist"
     );
-    assert_eq!(ids(vec![early, came]), ["a_1", "a_2"]);
+    assert_eq!(ids(vec![early, completed]), ["a_1", "a_2"]);
     assert!(rejected.result.unwrap_err().is_unprocessable_entity());
     assert!(cut.result.is_err());
     slow.wait_until_closed().await;

@@ -45,7 +45,7 @@ async fn a_service_at_any_address_of_a_name_is_reached() {
     }
 }
 
-/// The first of two addresses neither accepts nor refuses a connection, and the timeouts are much longer than the test.
+/// The first of two addresses neither accepts nor rejects a connection, and the timeouts are much longer than the test.
 #[tokio::test]
 async fn the_second_address_is_tried_while_the_first_does_not_respond() {
     let [dead, alive] = addresses_of_localhost()[..] else {

@@ -61,10 +61,10 @@ fn check_error(case: &str, error: &Error, expected: &Expected, attempts: u32) {
     }
     match (&expected.body, error.body()) {
         (ExpectedBody::Nothing, None) => {}
-        (ExpectedBody::Exactly(whole), Some(kept)) if kept == whole => {}
-        (ExpectedBody::PrefixOf(whole), Some(kept))
-            if whole.starts_with(kept) && kept.len() < whole.len() => {}
-        (_, kept) => panic!("{text}: kept {kept:?}"),
+        (ExpectedBody::Exactly(whole), Some(body)) if body == whole => {}
+        (ExpectedBody::PrefixOf(whole), Some(body))
+            if whole.starts_with(body) && body.len() < whole.len() => {}
+        (_, body) => panic!("{text}: the body is {body:?}"),
     }
     let shown = format!("{error} {error:?} {error:#?}");
     for secret in [KEY, "x_1", "ada@example.com", "Lovelace"] {

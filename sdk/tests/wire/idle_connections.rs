@@ -178,7 +178,7 @@ async fn dropping_a_client_stops_the_making_of_connections() {
             accepted = listener.accept() => accepted.unwrap().0,
             outcome = &mut first => panic!("{outcome:?}"),
         };
-        // The operating system neither accepts nor refuses further connections.
+        // The operating system neither accepts nor rejects further connections.
         let _waiting = fill_queue(address).await;
         assert_pending(&mut second).await;
         let answer = format!(

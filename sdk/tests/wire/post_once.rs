@@ -1,4 +1,4 @@
-//! A create reaches a service at most once per call, at whatever point the connection breaks, even if the service creates the agent
+//! A create reaches a service at most once per call, wherever the connection breaks, even if the service creates the agent
 //! before it breaks the connection. `faults` tests the outcome of each fault.
 
 use std::time::Duration;

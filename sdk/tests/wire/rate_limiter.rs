@@ -164,7 +164,7 @@ struct Shares {
     used: f64,
     /// Rejected requests, of all.
     rejected: f64,
-    /// Accepted requests of the client with the fewest, of those of the client with the most.
+    /// Accepted requests of the client with the fewest, divided by the number of the client with the most.
     fairness: f64,
 }
 
@@ -199,15 +199,15 @@ impl Simulation {
         }))
     }
 
-    /// Runs clients that start this many milliseconds apart, and keep calls in flight until the end, in seconds.
-    async fn run(limit: Limit, seed: u64, clients: usize, apart: u64, end: f64) -> Self {
+    /// Runs clients that start at this interval in milliseconds, and keep calls in flight until the end, in seconds.
+    async fn run(limit: Limit, seed: u64, clients: usize, interval: u64, end: f64) -> Self {
         let simulation = Self::start(limit, seed);
         let end = Instant::now() + Duration::from_secs_f64(end);
         let work = (0..).zip(0..clients).map(|(earlier, number)| {
             let client = simulation.builder(number).build().unwrap();
             async move {
                 let jitter = fastrand::u64(0..50);
-                sleep(Duration::from_millis(earlier * apart + jitter)).await;
+                sleep(Duration::from_millis(earlier * interval + jitter)).await;
                 load(&client, end).await;
             }
         });
@@ -262,12 +262,12 @@ async fn load(client: &Client, end: Instant) {
 
 #[tokio::test(start_paused = true)]
 async fn one_or_two_clients_use_a_token_bucket_and_are_rarely_rejected() {
-    for (clients, apart) in [(1, 0), (2, 0), (2, 500)] {
+    for (clients, interval) in [(1, 0), (2, 0), (2, 500)] {
         for seed in 0..3 {
             let simulation =
-                Simulation::run(Limit::bucket(500.0), seed, clients, apart, 20.0).await;
+                Simulation::run(Limit::bucket(500.0), seed, clients, interval, 20.0).await;
             let shares = simulation.shares(clients, 5.0, 20.0);
-            let case = format!("{clients} clients, {apart} ms apart, seed {seed}: {shares:?}");
+            let case = format!("{clients} clients, {interval} ms apart, seed {seed}: {shares:?}");
             assert!(shares.used >= 85.0, "{case}");
             assert!(shares.rejected <= 2.0, "{case}");
         }
@@ -483,7 +483,7 @@ async fn print_the_tables_of_the_guide() {
     };
     let slow = Limit::bucket(10.0);
     println!(
-        "limit | headers | clients, apart | used: mean, least | rejected: mean, most | before 5 s | fairness"
+        "limit | headers | clients, interval | used: mean, least | rejected: mean, most | before 5 s | fairness"
     );
     for (name, limit) in [
         ("bucket", bucket),
@@ -497,7 +497,7 @@ async fn print_the_tables_of_the_guide() {
             ("RateLimit", false, true),
             ("both", true, true),
         ] {
-            for (clients, apart) in [(1, 0), (2, 0), (2, 500), (8, 0), (8, 100)] {
+            for (clients, interval) in [(1, 0), (2, 0), (2, 500), (8, 0), (8, 100)] {
                 let limit = Limit {
                     has_retry_after,
                     has_rate_limit,
@@ -505,7 +505,7 @@ async fn print_the_tables_of_the_guide() {
                 };
                 let (mut later, mut first) = (Vec::new(), Vec::new());
                 for seed in 0..SEEDS {
-                    let simulation = Simulation::run(limit, seed, clients, apart, 20.0).await;
+                    let simulation = Simulation::run(limit, seed, clients, interval, 20.0).await;
                     later.push(simulation.shares(clients, 5.0, 20.0));
                     first.push(simulation.shares(clients, 0.0, 5.0).rejected);
                 }
@@ -524,7 +524,7 @@ async fn print_the_tables_of_the_guide() {
                 let first = mean(&mut first.into_iter());
                 let fairness = mean(&mut later.iter().map(|shares| shares.fairness));
                 println!(
-                    "{name} | {headers} | {clients}, {apart} | {used:.0}, {least:.0} | {rejected:.1}, {most:.1} | \
+                    "{name} | {headers} | {clients}, {interval} | {used:.0}, {least:.0} | {rejected:.1}, {most:.1} | \
                      {first:.1} | {fairness:.0}"
                 );
             }

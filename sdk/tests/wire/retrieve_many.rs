@@ -33,16 +33,16 @@ async fn deals_are_returned_in_the_order_of_the_identifiers() {
         }
     };
     let read = async {
-        let mut came = Vec::new();
+        let mut ids = Vec::new();
         while let Some(item) = deals.next().await {
-            assert_eq!(item.index, came.len());
+            assert_eq!(item.index, ids.len());
             assert_eq!(item.result.unwrap().id, item.id.as_str());
-            came.push(item.id);
+            ids.push(item.id);
         }
-        came
+        ids
     };
-    let ((), came) = tokio::join!(serve, read);
-    assert_eq!(came, ids(0..6));
+    let ((), ids) = tokio::join!(serve, read);
+    assert_eq!(ids, ids(0..6));
     assert!(deals.next().await.is_none());
 }
 
@@ -79,8 +79,8 @@ async fn most_in_flight(total: usize, concurrency: Option<usize>, unordered: boo
         }
         most
     };
-    let (came, most) = tokio::join!(read, serve);
-    assert_eq!(came, total);
+    let (ids, most) = tokio::join!(read, serve);
+    assert_eq!(ids, total);
     most
 }
 
@@ -148,9 +148,9 @@ async fn a_failed_call_is_one_item() {
                 None,
             ]
         );
-        let refused = items[2].result.as_ref().unwrap_err();
-        assert_eq!(refused.outcome(), Outcome::NotSent);
-        assert_eq!(refused.violations()[0].code.as_str(), "invalid_id");
+        let rejected = items[2].result.as_ref().unwrap_err();
+        assert_eq!(rejected.outcome(), Outcome::NotSent);
+        assert_eq!(rejected.violations()[0].code.as_str(), "invalid_id");
         assert!(items[1].result.as_ref().unwrap_err().is_not_found());
         assert!(peer.try_next().is_none());
     }

@@ -122,8 +122,11 @@ async fn a_constructed_record_of_a_ledger_equals_the_real_one() {
     recorded.outcome = Outcome::Unknown;
     let constructed: Creation = Creation::from_ledger(0, recorded);
     let error = constructed.result.unwrap_err();
-    let told = (error.kind(), error.outcome());
-    assert_eq!(told, (ErrorKind::AlreadyAttempted, Outcome::Unknown));
+    let facts_of_error = (error.kind(), error.outcome());
+    assert_eq!(
+        facts_of_error,
+        (ErrorKind::AlreadyAttempted, Outcome::Unknown)
+    );
 }
 
 #[tokio::test]

@@ -521,7 +521,7 @@ fn an_invalid_pem_is_rejected_and_not_shown() {
     let begin = "-----BEGIN CERTIFICATE-----\n";
     let end = "-----END CERTIFICATE-----\n";
     let no_certificate = "c2VjcmV0LWNhbmFyeQ==\n";
-    for garbage in [
+    for malformed in [
         String::new(),
         leaf.key.clone(),
         format!("{begin}{no_certificate}{end}"),
@@ -532,17 +532,17 @@ fn an_invalid_pem_is_rejected_and_not_shown() {
     ] {
         let begins = ["root_certificates ", "only_root_certificates ", "identity "];
         let built = [
-            ok().root_certificates(&garbage).build(),
-            ok().only_root_certificates(&garbage).build(),
-            ok().identity(&garbage).build(),
+            ok().root_certificates(&malformed).build(),
+            ok().only_root_certificates(&malformed).build(),
+            ok().identity(&malformed).build(),
         ];
         for (begins, built) in begins.into_iter().zip(built) {
             let error = built.unwrap_err();
             assert!(error.to_string().starts_with(begins), "{error}");
-            assert_shows_no_pem(&error, &garbage);
+            assert_shows_no_pem(&error, &malformed);
         }
         // The PEM is checked even for a client without TLS.
-        let plain = builder("http://127.0.0.1:9").root_certificates(&garbage);
+        let plain = builder("http://127.0.0.1:9").root_certificates(&malformed);
         assert_eq!(plain.build().unwrap_err().kind(), ErrorKind::Config);
     }
     let encrypted = leaf.key.replace("PRIVATE", "ENCRYPTED PRIVATE");

@@ -123,7 +123,7 @@ class _Creations(Window[Creation[T]]):
         key: Any = None
         if self._key_function is not None:
             key = make_key(self._key_function, self._key_name, given)
-        # An error of the row itself takes precedence over that of its key.
+        # An error of the row itself takes precedence over an error of its key.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
             key = None

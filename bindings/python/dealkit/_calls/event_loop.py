@@ -49,7 +49,7 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
 def wait_for(
     notify: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
 ) -> Awaitable[None]:
-    """Waits for an event, of which the native method ``notify`` informs a future. Calls ``flush`` periodically meanwhile."""
+    """Waits for an event: the native method ``notify`` then resolves a future. Calls ``flush`` periodically meanwhile."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     unwrap(notify(mailbox(loop), future))

@@ -226,7 +226,7 @@ def _failure_row(failure: dict[str, str]) -> list[str]:
 
 
 def _reject_existing_failures(failed: Path, *, overwrite: bool) -> None:
-    """Refuses to overwrite a list of failures, which may still be needed."""
+    """Raises an error instead of overwriting a list of failures, which may still be needed."""
     header = encode_header(FAILED_COLUMNS)
     with open(failed, "rb") as file:
         if file.read(len(header)) not in (header, b""):

@@ -90,7 +90,7 @@ class ClientOptions(TypedDict, total=False):
     user_agent: str | None
     """The ``User-Agent`` header. Default: ``dealkit/`` and the version."""
     on_unreadable: Literal["raise", "skip"] | None
-    """What to do about an unreadable optional field of a response, such as a date in another format: ``"raise"`` (the default) raises
+    """The handling of an unreadable optional field of a response, such as a date in another format: ``"raise"`` (the default) raises
     DecodeError; ``"none"`` makes it None and lists it in the model's ``unreadable``."""
 
 

@@ -14,8 +14,8 @@ pub(crate) fn without_debug_data(text: &str) -> &str {
 /// the stream, or sent a GOAWAY below the stream. For a stream that the GOAWAY covers, h2 reports a broken connection.
 pub(crate) fn was_not_processed(error: &reqwest::Error) -> bool {
     find_source::<h2::Error>(error).is_some_and(|error| {
-        let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-        error.is_remote() && (is_refused || error.is_go_away())
+        let is_unprocessed = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        error.is_remote() && (is_unprocessed || error.is_go_away())
     })
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn find_connect_failure(
         })
 }
 
-/// Returns advice on a failure of name resolution or of a proxy, which only the texts of hyper-util's errors tell apart.
+/// Returns advice on a failure of name resolution or of a proxy, which differ only in the texts of hyper-util's errors.
 fn advise_by_text(error: &reqwest::Error) -> Option<Message> {
     let mut source = Some(error as &(dyn Error + 'static));
     while let Some(error) = source {
@@ -113,7 +113,7 @@ pub(crate) fn lacks_descriptor(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Returns the malformed part of a response head, if the head is not valid HTTP. The type of the error tells that it is
+/// Returns the malformed part of a response head, if the head is not valid HTTP. The type of the error shows that it is
 /// malformed; its text only names the part.
 pub(crate) fn find_malformed_part(error: &reqwest::Error) -> Option<&'static str> {
     let error = find_source::<hyper::Error>(error).filter(|error| error.is_parse())?;

@@ -27,7 +27,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Lifetime of an idle connection for creates and other requests that may change data.
 ///
-/// A service may close an idle connection just as a request is sent on it, and then the client cannot tell whether the service
+/// A service may close an idle connection just as a request is sent on it, and then the client does not know whether the service
 /// has acted. Services keep an idle connection for some seconds (gunicorn 2, Node and uvicorn 5, AWS' load balancers 60, nginx
 /// 75). So a connection that was used within the last second is closed only if the service shuts down or runs out of
 /// connections: when its `worker_connections` are used up, nginx closes even the newest. AWS' SDK for Node uses the same
@@ -105,7 +105,7 @@ pub(crate) struct Pools {
 /// while many requests are in flight.
 type ConnectionGroups = Vec<((Id, Duration), Vec<Arc<PoolShard>>)>;
 
-/// A pool for at most [`REQUESTS_PER_SHARD`] requests in flight, each of which holds a reference to the shard. Over HTTP/1.1,
+/// A pool for at most [`REQUESTS_PER_SHARD`] requests in flight. Each request holds a reference to the shard. Over HTTP/1.1,
 /// each request has its own connection; over HTTP/2, they share one.
 pub(crate) struct PoolShard {
     pub(crate) http: reqwest::Client,

@@ -92,7 +92,7 @@ pub(crate) fn find_permanent_failure(
     })
 }
 
-/// Returns advice on the client's certificate for a connection that broke, if the text of the error is that of such an alert.
+/// Returns advice on the client's certificate for a connection that broke, if the error has the text of such an alert.
 pub(crate) fn advise_by_text(
     error: &reqwest::Error,
     was_asked: bool,
@@ -101,8 +101,8 @@ pub(crate) fn advise_by_text(
     let mut source = error.source();
     while let Some(error) = source {
         let text = error.to_string();
-        let is_said = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
-        if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(is_said)
+        let has_text = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
+        if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(has_text)
             && (was_asked || alert == Alert::CertificateRequired)
         {
             return Some(describe_client_certificate(

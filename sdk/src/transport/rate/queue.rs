@@ -25,7 +25,7 @@ const PREPARATION_TIME: Duration = Duration::from_millis(20);
 
 /// The calls of a client that wait to be sent, in order of arrival, and the interval between two calls.
 ///
-/// No call gets a time slot in advance: a call admits itself when it is polled after its time has come. So late polls never
+/// No call gets a time slot in advance: a call admits itself when it is polled at its time or later. So late polls never
 /// send more calls than allowed, and a cancelled call leaves no gap.
 #[derive(Debug)]
 pub(crate) struct Queue {

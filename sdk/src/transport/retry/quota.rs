@@ -13,7 +13,7 @@ const SUCCESS_REWARD: f64 = 1.0;
 
 /// The tokens for retries, which retries take and successful calls earn.
 ///
-/// The numbers are those of the AWS SDKs. In addition, a token is returned every second, so that a client with few
+/// The numbers are from the AWS SDKs. In addition, a token is returned every second, so that a client with few
 /// calls has retries again soon after an outage. A retry after a 429, or a 503 with `Retry-After`, takes no tokens: the
 /// [rate limiter](crate::transport::rate::rate_limiter::RateLimiter) delays such retries, and a bulk job with hundreds of calls
 /// in flight needs them when it reaches a limit.

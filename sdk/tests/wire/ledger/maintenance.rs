@@ -59,7 +59,7 @@ async fn an_agent_belongs_to_one_row_and_placeholders_are_rejected(ledger: Ledge
     let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(2), |_| Reply::Lose).await;
     ledger.resolve([(key(0), Some("a_2".into()))]).unwrap();
-    let placeholders = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|does not exist|\
+    let placeholders = "||-|--|?|…|0|n/a|N/A|NA|no|No |none|NULL|not found|Not Found|#|#N/A|#REF!|N / A|No agent|no agent|\
         (none)|'none|\u{200b}none|undefined|unknown| ";
     for placeholder in placeholders.split('|').chain(["a_2"]) {
         let error = ledger
