@@ -247,11 +247,11 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
     type Item = Creation<T>;
     type Running = RunningCreate<T>;
 
-    #[cfg(feature = "ledger")]
     fn fail(index: usize, row: Self::Input, error: Error) -> Creation<T> {
         Creation::not_sent(index, error).with_key(row.key)
     }
 
+    #[cfg(feature = "ledger")]
     fn capacity(&self, concurrency: usize) -> usize {
         match self.ledger {
             Some(_) => concurrency.saturating_mul(2),

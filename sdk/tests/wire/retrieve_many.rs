@@ -33,16 +33,16 @@ async fn deals_are_returned_in_the_order_of_the_identifiers() {
         }
     };
     let read = async {
-        let mut ids = Vec::new();
+        let mut read_ids = Vec::new();
         while let Some(item) = deals.next().await {
-            assert_eq!(item.index, ids.len());
+            assert_eq!(item.index, read_ids.len());
             assert_eq!(item.result.unwrap().id, item.id.as_str());
-            ids.push(item.id);
+            read_ids.push(item.id);
         }
-        ids
+        read_ids
     };
-    let ((), ids) = tokio::join!(serve, read);
-    assert_eq!(ids, ids(0..6));
+    let ((), read_ids) = tokio::join!(serve, read);
+    assert_eq!(read_ids, ids(0..6));
     assert!(deals.next().await.is_none());
 }
 
