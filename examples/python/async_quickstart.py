@@ -20,12 +20,12 @@ async def main() -> None:
                     profile={"tier": "A"},
                 )
             )
-            tasks = [
+            reading = [
                 tasks.create_task(client.deals.retrieve(id))
                 for id in ("d_1", "d_2", "d_3")
             ]
         print(f"created {creating.result().id}")
-        for deal in (task.result() for task in tasks):
+        for deal in (task.result() for task in reading):
             print(f"{deal.id} is {deal.status}")
 
         # Cancelling the task of a call aborts its request.

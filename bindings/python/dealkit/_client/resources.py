@@ -24,7 +24,7 @@ from dealkit._core.options import OMITTED, CallOptions, Omitted
 from dealkit._models.agent_request import make_create_call
 from dealkit._native import Agent, Deal, RawResponse
 from dealkit.enums import Role
-from dealkit.exceptions import DealkitError
+from dealkit.exceptions import DealkitError, Violation
 from dealkit.params import AgentProfileParams, CreateAgentParams, RoleName
 
 # Return types of calls: a model, a whole response, a coroutine of one of these, or an iterator.
@@ -310,7 +310,21 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             raw=self._style.raw,
         )
 
-    validate = staticmethod(validate_agent)
+    @staticmethod
+    def validate(**arguments: Unpack[CreateAgentParams]) -> list[Violation]:
+        """Returns every violation of the rules in an agent's arguments, as ``dealkit.validate_agent`` does. Sends nothing.
+
+        >>> client.agents.validate(email="no", first_name="Ada", last_name="", profile={})
+        [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
+
+        Args:
+            arguments: The arguments of ``create``. Omitting a required one is a violation, too.
+        """
+        try:
+            return validate_agent(**arguments)
+        finally:
+            # The frame of an exception must not contain personal data.
+            del arguments
 
 
 class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
