@@ -42,8 +42,8 @@ def test_every_call_takes_options(of_class: Any, call: Any, peer: Any) -> None:
     assert b"x-a: client" in second and b"x-c" not in second
     with pytest.raises(APITimeoutError, match=r"0\.05 s"):
         called(of_class(base_url=peer(b"").url, service_key="k"), call, timeout=0.05)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'patience'"):
-        called(client, call, unknown=5)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wait_limit'"):
+        called(client, call, wait_limit=5)
     with pytest.raises(dealkit.ConfigError, match="x-service-key"):
         called(client, call, extra_headers={"x-service-key": "other"})
 
