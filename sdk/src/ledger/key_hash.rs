@@ -13,8 +13,8 @@ pub(super) fn ignores_case(key_name: Option<&str>) -> bool {
     key_name == Some("email")
 }
 
-/// Normalizes a key as a ledger whose keys have this name does before it compares keys. Two rows whose normalized keys are
-/// equal are the same row.
+/// Normalizes a key for comparison, as a ledger does if its keys have this name. Rows whose normalized keys are equal are the
+/// same row.
 ///
 /// The result is in Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys
 /// are named `email`.
@@ -30,7 +30,8 @@ pub fn normalize_key<'a>(name: impl Into<Option<&'a str>>, key: &str) -> String 
 }
 
 /// Normalizes a key for comparison: Unicode form NFC, without format characters (category Cf), and in lower case if the keys
-/// are named `email`. Programs that copy a table write `é` in either form, and add invisible characters to cells.
+/// are named `email`. Programs that copy a table may write `é` as one or as two characters, and may add invisible characters to
+/// cells.
 pub(crate) fn normalize<'a>(key_name: Option<&str>, key: &'a str) -> Cow<'a, str> {
     let visible: Cow<'a, str> = if key.is_ascii() {
         key.into()
@@ -66,7 +67,7 @@ impl Salt {
         KeyHash(self.hash("", normalize(key_name, key).as_bytes()))
     }
 
-    /// Hashes an e-mail address, compared as keys named `email` are.
+    /// Hashes an e-mail address, normalized as a key with the name `email` is.
     pub(crate) fn hash_email(&self, email: &str) -> ValueHash {
         ValueHash(self.hash("email\0", normalize(Some("email"), email.trim()).as_bytes()))
     }
@@ -89,7 +90,8 @@ impl Salt {
         self.hash("header\0", header)
     }
 
-    /// Computes the BLAKE2b hash of the salt, the purpose and the value.
+    /// Computes the BLAKE2b hash of the salt, the purpose and the value. Equal values with different purposes have different
+    /// hashes.
     fn hash(&self, purpose: &str, value: &[u8]) -> [u8; 16] {
         let hash = Blake2b128::new_with_prefix(self.0);
         hash.chain_update(purpose)

@@ -1,4 +1,4 @@
-//! Cache of the ledgers that a client has opened for its single creates, so that not every create opens one.
+//! Cache of the ledgers that a client has opened for its single creates, so that a create need not open its ledger again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,15 +19,15 @@ type CacheKey = (Ledger, String, Option<String>);
 pub(crate) struct OpenLedgerCache(Mutex<Vec<(CacheKey, OpenLedger)>>);
 
 impl OpenLedgerCache {
-    /// Returns a handle of the ledger for this service and this name of the keys, and starts its worker if it is not open.
-    /// Waits for nothing: the worker opens the file or database when it handles the first request.
+    /// Returns a handle of the ledger for this service and this name of the keys, and starts the ledger's worker if it is not
+    /// running. Does not block: the worker opens the file or database when it handles the first request.
     pub(crate) fn handle(
         &self,
         ledger: &Ledger,
-        service: String,
+        base_url: String,
         key_name: Option<String>,
     ) -> Result<LedgerHandle, LedgerError> {
-        let cache_key = (ledger.clone(), service, key_name);
+        let cache_key = (ledger.clone(), base_url, key_name);
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let position = cached.iter().position(|(key, _)| *key == cache_key);
         let open_ledger = match position {

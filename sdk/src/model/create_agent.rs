@@ -1,4 +1,4 @@
-//! The request "Create agent": its contents, its builder, and how it is decoded from JSON.
+//! The request "Create agent": its fields, its builder, and its decoding from JSON.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -57,7 +57,7 @@ use crate::{
 /// | the value of an `Option`, or nothing for `None` | `.maybe_office_id(option)` |
 ///
 /// Other optional fields have both setters, too, but cannot be null. A setter without `maybe_` does not accept an `Option`,
-/// because its `None` could mean null or omitted:
+/// because `None` could mean either null or omitted:
 ///
 /// ```
 /// # use dealkit::{CreateAgent, OfficeId};
@@ -88,7 +88,7 @@ use crate::{
 #[builder(finish_fn(
     name = build_unvalidated,
     doc {
-        /// Builds the request without checking the rules. A real service may accept more than they allow.
+        /// Builds the request without checking the rules. A real service may accept requests that the rules reject.
     }
 ), builder_type(doc {
     /// Builder of a [`CreateAgent`]: [`build`](Self::build) checks every rule, [`build_unvalidated`](Self::build_unvalidated)
@@ -159,7 +159,7 @@ impl CreateAgent {
         unknown: UnknownFields,
     ) -> Result<Self, ValidationError> {
         let object = parse_object("", without_bom(body.as_ref()));
-        let mut fields = Fields::new(object.map_err(ValidationError::one)?);
+        let mut fields = Fields::new(object.map_err(ValidationError::from_violation)?);
         let request = Self {
             email: fields.take_required_text("email"),
             first_name: fields.take_required_text("first_name"),
@@ -182,7 +182,7 @@ impl CreateAgent {
             brokerage_id: fields.take_nullable_text("brokerage_id"),
             office_id: fields.take_nullable_text("office_id"),
             collective_id: fields.take_nullable_text("collective_id"),
-            extra: fields.undocumented(),
+            extra: fields.undocumented_fields(),
         };
         ValidationError::check(fields.finish(unknown))?;
         Ok(request)
@@ -361,7 +361,7 @@ impl fmt::Debug for CreateAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateAgent")
             .field("profile", &self.profile)
-            // Show documented roles only: without a check of the rules, a role can be any string.
+            // Show documented roles only: in a request whose rules were not checked, a role can be any string.
             .field("role", &self.role.as_ref().and_then(AssignedRole::known))
             .field("brokerage_id", &self.brokerage_id)
             .field("office_id", &self.office_id)
@@ -464,7 +464,7 @@ impl AgentProfile {
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
         let object = parse_object(at, json)
-            .map_err(|wrong| out.push(wrong))
+            .map_err(|violation| out.push(violation))
             .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {

@@ -78,7 +78,7 @@ impl Decimal {
         self.0
     }
 
-    /// Parses a valid JSON value; `None` if it is not a number, or is one that a decimal cannot hold exactly.
+    /// Parses a valid JSON value; `None` if the value is not a number, or if a decimal cannot hold the number exactly.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
         if text.len() > MAX_LENGTH {
             return None;
@@ -97,7 +97,7 @@ impl Decimal {
     }
 }
 
-/// The maximum length of a number's text, in bytes. Only a text that is written to waste time is longer.
+/// The maximum length of a number's text, in bytes. A longer text serves only to waste time, and is rejected unread.
 const MAX_LENGTH: usize = 1_000;
 
 impl FromStr for Decimal {

@@ -1,7 +1,7 @@
 //! Texts of the errors of serde and serde_json, which have no typed reasons. No other file reads these texts.
 //!
-//! Text decides nothing: a value that cannot be decoded is an error in any case. The functions here only replace the text of that
-//! error, so that it shows no value.
+//! No decision depends on these texts: a value that cannot be decoded is an error in any case. The functions here only replace
+//! the text of the error, so that it shows no value.
 
 use serde::de;
 

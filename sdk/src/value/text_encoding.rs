@@ -18,7 +18,8 @@ pub fn to_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     String::from_utf16_lossy(&units).into_bytes().into()
 }
 
-/// Returns true if quotation marks enclose a text: some configuration files pass them on, and a shell would have removed them.
+/// Returns true if quotation marks enclose a text. A shell removes such marks, but some readers of configuration files pass
+/// them on.
 #[cfg(feature = "client")]
 pub(crate) fn is_quoted(text: &str) -> bool {
     ['"', '\''].into_iter().any(|mark| {
