@@ -77,10 +77,10 @@ use dealkit::arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder};
 let (mut deals, mut failures) = (DealBatchBuilder::new(Decimals::default()), FailureBatchBuilder::new());
 let mut responses = client.deals().retrieve_many(["d_1", "d_2"]).raw_responses().stream();
 while let Some(item) = responses.next().await {
-    let read = item.result.and_then(|response| {
+    let result = item.result.and_then(|response| {
         deals.push_json(response.body()).map_err(|error| response.into_decode_error(error))
     });
-    if let Err(error) = read {
+    if let Err(error) = result {
         failures.push(item.index, &item.id, &error);
     }
     if deals.len() == 10_000 {

@@ -169,8 +169,8 @@ impl Position {
     /// Returns the position after `byte_count` bytes, counted as serde_json does: the line and column of the last of these
     /// bytes.
     pub(crate) fn from_byte_count(text: &str, byte_count: usize) -> Self {
-        let before = text.as_bytes().get(..byte_count).unwrap_or_default();
-        let mut lines = before.split(|byte| *byte == b'\n');
+        let prefix = text.as_bytes().get(..byte_count).unwrap_or_default();
+        let mut lines = prefix.split(|byte| *byte == b'\n');
         let last_length = lines.next_back().map_or(0, <[u8]>::len);
         Self {
             line: lines.count() + 1,

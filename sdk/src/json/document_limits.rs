@@ -7,8 +7,8 @@ use crate::json::decode_error::{DecodeError, Reason};
 
 /// The maximum number of values in a document, not counting names.
 ///
-/// Each `{`, `[` and `,` outside strings counts as one value, so an empty object or array in a list counts as two. The
-/// models of the costliest document within the limit take about 330 MB.
+/// Each `{`, `[` and `,` outside strings counts as one value. An empty object or array in a list may thus count as two values.
+/// The models of the costliest document within the limit take about 330 MB.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Checks that a document holds at most [`MAX_VALUES`] values, but not that it is JSON.

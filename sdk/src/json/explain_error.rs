@@ -106,8 +106,8 @@ impl ErrorSearch<'_> {
     /// Explains the error in an object: a model or, if `None`, a map of strings.
     fn explain_object(&mut self, model: Option<&'static Model>) -> LexResult<Reason> {
         let fields = model.map_or(&[][..], |model| model.fields);
-        let required = fields.iter().filter(|it| it.presence == Presence::Required);
-        let mut missing_fields: Vec<_> = required.collect();
+        let required_fields = fields.iter().filter(|it| it.presence == Presence::Required);
+        let mut missing_fields: Vec<_> = required_fields.collect();
         let mut position = 0;
         let mut has_more = self.lexer.begin_object()?;
         while has_more {

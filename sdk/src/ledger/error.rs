@@ -66,15 +66,15 @@ named_enum! {
 pub(super) enum Cause {
     InUse,
     Forked,
-    /// The service of the ledger and the service of the client.
+    /// The ledger and the client are for different services. The fields are the services' base URLs.
     OtherService {
-        recorded: String,
-        used: String,
+        ledger_url: String,
+        client_url: String,
     },
-    /// The name of the ledger's keys and the name of the keys in use.
+    /// The ledger's keys and the keys in use have different names.
     OtherKeys {
-        recorded: Option<String>,
-        used: Option<String>,
+        ledger_name: Option<String>,
+        used_name: Option<String>,
     },
     NotALedger(&'static str),
     NewerFormat(i64),
@@ -198,24 +198,34 @@ impl Cause {
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
-            Cause::OtherService { recorded, used } => {
+            Cause::OtherService {
+                ledger_url,
+                client_url,
+            } => {
                 let new_ledger = if is_database {
                     "another schema, with ?schema=NAME at the end of the URL,"
                 } else {
                     "another ledger"
                 };
                 format!(
-                    "it is the ledger of another service, {recorded}, and this is a client of {used}. If that is the same \
+                    "it is the ledger of another service, {ledger_url}, and this is a client of {client_url}. If that is the same \
                      service, with the same agents, at another base URL, record the new base URL in the ledger. If they are \
-                     separate services, each with its own agents, name {new_ledger} for {used}"
+                     separate services, each with its own agents, name {new_ledger} for {client_url}"
                 )
             }
-            Cause::OtherKeys { recorded, used } => {
+            Cause::OtherKeys {
+                ledger_name,
+                used_name,
+            } => {
                 let describe_name = |key_name: &Option<String>| match key_name {
                     Some(name) => format!("are called {name:?}"),
                     None => "have no name".to_owned(),
                 };
-                let difference = format!("{}, but the keys in use {}", describe_name(recorded), describe_name(used));
+                let difference = format!(
+                    "{}, but the keys in use {}",
+                    describe_name(ledger_name),
+                    describe_name(used_name)
+                );
                 format!(
                     "its keys {difference}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
                      every agent would be created again. Use the ledger's own keys"

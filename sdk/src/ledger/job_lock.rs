@@ -47,7 +47,7 @@ impl LockFile {
 /// The device and inode of a file, or a substitute on systems without them.
 pub(super) type FileIdentity = (u64, u64);
 
-/// Returns the identity of a file. It differs from the identity of a later file with the same name.
+/// Returns the identity of a file. A later file with the same name has another identity.
 pub(super) fn identify(metadata: &Metadata) -> FileIdentity {
     #[cfg(unix)]
     let identity = {

@@ -33,19 +33,19 @@ pub fn normalize_key<'a>(name: impl Into<Option<&'a str>>, key: &str) -> String 
 /// are named `email`. Programs that copy a table may write `é` as one or as two characters, and may add invisible characters to
 /// cells.
 pub(crate) fn normalize<'a>(key_name: Option<&str>, key: &'a str) -> Cow<'a, str> {
-    let visible: Cow<'a, str> = if key.is_ascii() {
+    let visible_text: Cow<'a, str> = if key.is_ascii() {
         key.into()
     } else {
         let categories = CodePointMapData::<GeneralCategory>::new();
         let is_visible = |c: &char| categories.get(*c) != GeneralCategory::Format;
-        let visible: String = key.chars().filter(is_visible).collect();
+        let visible_text: String = key.chars().filter(is_visible).collect();
         let nfc = ComposingNormalizerBorrowed::new_nfc();
-        nfc.normalize(&visible).into_owned().into()
+        nfc.normalize(&visible_text).into_owned().into()
     };
     if ignores_case(key_name) {
-        visible.to_lowercase().into()
+        visible_text.to_lowercase().into()
     } else {
-        visible
+        visible_text
     }
 }
 
@@ -72,7 +72,7 @@ impl Salt {
         ValueHash(self.hash("email\0", normalize(Some("email"), email.trim()).as_bytes()))
     }
 
-    /// Hashes a request. Requests that differ only in the order of members, white space or escapes have the same hash.
+    /// Hashes a request. Requests have equal hashes if they differ only in the order of members, white space or escapes.
     pub(crate) fn hash_request(&self, body: &[u8]) -> ValueHash {
         let mut canonical = String::with_capacity(body.len());
         let is_written = serde_json::from_slice(body)

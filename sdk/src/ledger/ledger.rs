@@ -161,8 +161,8 @@ impl Ledger {
     }
 
     /// Limits the wait for a lock of another program on the file to one second. The default is half a minute. Use this limit
-    /// for files that the user has not named, such as the ledgers [in a folder](Self::in_folder). It does not affect a
-    /// database.
+    /// for files that the user has not named, such as the ledgers [in a folder](Self::in_folder). A ledger in a database is not
+    /// affected.
     pub fn without_waiting(mut self) -> Self {
         if let Kind::Sqlite {
             waits_for_locks, ..
@@ -221,8 +221,8 @@ impl Ledger {
             store.run(|store| store.check_key_name(key_name))?;
             let header = store.header().clone();
             let hashes: Vec<_> = rows.iter().map(|(key, _)| header.hash(key)).collect();
-            let existing = store.run(|store| store.look_up(&hashes))?.into_iter();
-            let compared_rows = existing.zip(&rows).map(|(row, (_, request))| {
+            let existing_rows = store.run(|store| store.look_up(&hashes))?.into_iter();
+            let compared_rows = existing_rows.zip(&rows).map(|(row, (_, request))| {
                 let body = request.as_ref().map(|json| json.as_str().as_bytes());
                 let request = RequestInfo {
                     body_hash: body.map(|body| header.salt.hash_request(body)),

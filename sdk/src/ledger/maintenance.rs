@@ -18,7 +18,7 @@ use crate::value::{AgentId, Json};
 pub struct LedgerSummary {
     /// The base URL of the service.
     pub service: String,
-    /// What the idempotency keys are, such as `email`; `None` if no job has named them.
+    /// The name of the idempotency keys, such as `email` for e-mail addresses; `None` if no job has named them.
     pub key_name: Option<String>,
     /// Rows whose agents the service has created.
     pub succeeded: usize,

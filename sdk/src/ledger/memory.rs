@@ -29,19 +29,19 @@ pub struct Database(Arc<Mutex<Tables>>);
 
 struct Tables {
     /// The start of the database's clock.
-    started: Instant,
+    clock_start: Instant,
     header: Option<Header>,
     rows: Rows,
     /// The end of each job's lease.
-    jobs: BTreeMap<i64, Duration>,
+    lease_ends: BTreeMap<i64, Duration>,
     last_job: u32,
     /// The jobs that have learned from the database that their leases have ended.
     rejected_jobs: BTreeSet<i64>,
-    /// The number of claims that were committed although the header differed from the one that the job had read on opening.
+    /// The number of claims that were committed although the ledger's header had changed since the job opened the ledger.
     misplaced_claims: usize,
     /// True while the ledger is replaced by another ledger with its name.
     is_moved: bool,
-    /// The entries of a transaction whose response was lost. It is committed before the next transaction.
+    /// The entries of a transaction whose response was lost. The transaction is committed before the next one begins.
     pending_entries: Vec<(KeyHash, i64, Option<RowEntry>)>,
 }
 
@@ -65,10 +65,10 @@ impl Database {
     #[expect(clippy::new_without_default, reason = "it reads the clock")]
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Tables {
-            started: Instant::now(),
+            clock_start: Instant::now(),
             header: None,
             rows: Rows::new(),
-            jobs: BTreeMap::new(),
+            lease_ends: BTreeMap::new(),
             last_job: 0,
             rejected_jobs: BTreeSet::new(),
             misplaced_claims: 0,
@@ -95,7 +95,7 @@ impl Database {
 
     /// Ends the leases of all jobs, as if they had not been renewed in time.
     pub fn end_leases(&self) {
-        self.lock_tables().jobs.clear();
+        self.lock_tables().lease_ends.clear();
     }
 
     /// Replaces the ledger by another ledger if `is_moved` is true, or else restores it.
@@ -142,8 +142,8 @@ fn process_number(job: i64) -> u32 {
 
 impl Tables {
     fn is_alive(&self, job: i64) -> bool {
-        let now = self.started.elapsed();
-        self.jobs
+        let now = self.clock_start.elapsed();
+        self.lease_ends
             .get(&job)
             .is_some_and(|lease_end| *lease_end > now)
     }
@@ -274,8 +274,8 @@ impl SimulatedLedger {
         let header = header.clone();
         tables.last_job += 1;
         let job = (i64::from(self.process.number()) << 32) | i64::from(tables.last_job);
-        let lease_end = tables.started.elapsed() + LEASE;
-        tables.jobs.insert(job, lease_end);
+        let lease_end = tables.clock_start.elapsed() + LEASE;
+        tables.lease_ends.insert(job, lease_end);
         Ok(MemoryStore {
             ledger: self.clone(),
             header,
@@ -313,7 +313,11 @@ impl MemoryStore {
 impl Drop for MemoryStore {
     fn drop(&mut self) {
         if !self.ledger.process.has_ended() {
-            self.ledger.database.lock_tables().jobs.remove(&self.job);
+            self.ledger
+                .database
+                .lock_tables()
+                .lease_ends
+                .remove(&self.job);
         }
     }
 }
@@ -380,12 +384,12 @@ impl Store for MemoryStore {
             tables.rejected_jobs.insert(self.job);
             return Err(Cause::LeaseLost);
         }
-        let stored: Rows = scope
+        let stored_rows: Rows = scope
             .keys
             .iter()
             .map(|key| (*key, tables.read_row(key)))
             .collect();
-        let mut rows = stored.clone();
+        let mut rows = stored_rows.clone();
         let agents = scope.agents.iter();
         let mut owners: AgentOwners = agents
             .map(|agent| (agent.clone(), tables.find_owners(agent)))
@@ -393,7 +397,7 @@ impl Store for MemoryStore {
         if !work(&header, &mut rows, &mut owners)? {
             return Ok(());
         }
-        let entries = diff_entries(&stored, &rows);
+        let entries = diff_entries(&stored_rows, &rows);
         let entries = entries.map(|change| (change.key, change.number, change.new.cloned()));
         let entries: Vec<_> = entries.collect();
         let is_misplaced = has_claims && header != self.header;
@@ -413,8 +417,8 @@ impl Store for MemoryStore {
         let mut tables = self.ledger.database.lock_tables();
         let is_alive = tables.is_alive(self.job);
         if is_alive && transaction_end != (TransactionEnd::Unanswered { commits: false }) {
-            let lease_end = tables.started.elapsed() + LEASE;
-            tables.jobs.insert(self.job, lease_end);
+            let lease_end = tables.clock_start.elapsed() + LEASE;
+            tables.lease_ends.insert(self.job, lease_end);
         }
         match transaction_end {
             TransactionEnd::Unanswered { .. } => {

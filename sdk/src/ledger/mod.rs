@@ -2,7 +2,7 @@
 //!
 //! With [`CreateMany::ledger`](crate::CreateMany::ledger), an interrupted job can be run again, even after a crash of the
 //! machine: the ledger records which rows were sent, so that no row creates a second agent. Several jobs may share a ledger, on
-//! one machine or, with PostgreSQL, on many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one
+//! one machine or, with PostgreSQL, on many: each row is sent by only one job. [`Call::once`](crate::Call::once) creates one
 //! agent under an idempotency key, for a program that may be run twice.
 //!
 //! [`Ledger`] also has the manual operations between two runs: look up rows, resolve the unresolved ones, and record that the

@@ -51,8 +51,8 @@ pub(crate) struct LedgerHandle {
 }
 
 impl OpenLedger {
-    /// Returns an open ledger and its worker, which a driver runs. The worker opens the file or database when it first needs
-    /// it.
+    /// Returns an open ledger and its worker, which a driver must run. The worker opens the file or database only when the
+    /// first request needs it.
     pub(super) fn new(
         location: LedgerLocation,
         is_job: bool,

@@ -8,7 +8,8 @@ use super::{
     open_ledger::{LedgerHandle, OpenLedger},
 };
 
-/// The number of ledgers that stay open. Each takes a thread, so the least recently used one is closed.
+/// The number of ledgers that stay open. Each open ledger takes a thread. Beyond this number, the least recently used ledger is
+/// closed.
 const MAX_OPEN: usize = 16;
 
 /// The ledger, the base URL of the service, and the name of the keys.
@@ -28,17 +29,17 @@ impl OpenLedgerCache {
         key_name: Option<String>,
     ) -> Result<LedgerHandle, LedgerError> {
         let cache_key = (ledger.clone(), base_url, key_name);
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = cached.iter().position(|(key, _)| *key == cache_key);
+        let mut cached_ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = cached_ledgers.iter().position(|(key, _)| *key == cache_key);
         let open_ledger = match position {
-            Some(position) => cached.remove(position).1,
+            Some(position) => cached_ledgers.remove(position).1,
             None => ledger.start_worker(false, cache_key.1.clone(), cache_key.2.clone())?,
         };
         let handle = open_ledger.handle().clone();
-        cached.push((cache_key, open_ledger));
-        if cached.len() > MAX_OPEN {
+        cached_ledgers.push((cache_key, open_ledger));
+        if cached_ledgers.len() > MAX_OPEN {
             // Calls that still use this ledger continue.
-            cached.remove(0).1.detach();
+            cached_ledgers.remove(0).1.detach();
         }
         Ok(handle)
     }

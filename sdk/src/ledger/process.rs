@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 /// A simulated process, which decides the faults of its ledger. With the default methods, there are no faults, and the clocks
 /// stand still.
 pub trait Process: fmt::Debug + Send + Sync {
-    /// Returns the number of the process. It is the upper 32 bits of the numbers of the process's jobs.
+    /// Returns the number of the process, which is the upper 32 bits of the number of each job of the process.
     fn number(&self) -> u32 {
         0
     }

@@ -39,7 +39,7 @@ pub(crate) struct RowEntry {
     pub(crate) noted_at: i64,
 }
 
-/// Hashes of a row's request, and the row's label. They identify the request without its personal data.
+/// Hashes of a row's request, and the row's label. They identify the request, but reveal none of its personal data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     /// The hash of the request's body.
@@ -440,7 +440,7 @@ pub(super) fn check_agent(
     Ok(())
 }
 
-/// Returns whether an identifier stands for "no agent". This is so if it has no letters or digits, if it is `0` or one of
+/// Returns whether an identifier stands for "no agent". True if it has no letters or digits, if it is `0` or one of
 /// [`NO_AGENT_PLACEHOLDERS`] in any spelling, or if it is the result of a failed look-up in a spreadsheet, such as `#N/A`.
 fn is_placeholder(id: &str) -> bool {
     let lower = id.to_lowercase();

@@ -28,9 +28,9 @@ pub(super) fn check_format(version: i64) -> Result<(), Cause> {
     }
 }
 
-/// An open ledger in a database. It stores entries, and knows none of the rules about them.
+/// An open ledger in a database. A store reads and writes entries; the rules about entries are in `row`.
 ///
-/// Every method may block on the disk, the network or other jobs, so only threads that may block call them.
+/// Every method may block on the disk, the network or other jobs. Call them only on threads that may block.
 pub(super) trait Store: Send {
     fn header(&self) -> &Header;
 
@@ -117,7 +117,7 @@ impl TransactionScope {
 /// A change of one entry of a row: `old` is `None` for a new entry; `new` is `None` for an entry to be deleted.
 pub(super) struct EntryChange<'a> {
     pub(super) key: KeyHash,
-    /// The position of the entry in its row, from 0.
+    /// The position of the entry in its row, counted from 0.
     pub(super) number: i64,
     pub(super) old: Option<&'a RowEntry>,
     pub(super) new: Option<&'a RowEntry>,
@@ -125,17 +125,17 @@ pub(super) struct EntryChange<'a> {
 
 /// Returns the changes that turn the stored rows into the new ones.
 pub(super) fn diff_entries<'a>(
-    stored: &'a Rows,
+    stored_rows: &'a Rows,
     rows: &'a Rows,
 ) -> impl Iterator<Item = EntryChange<'a>> + Clone {
     static EMPTY_ROW: Row = Row(Vec::new());
     let compare = |(key, row): (&KeyHash, &'a Row)| {
-        let (key, stored) = (*key, stored.get(key).unwrap_or(&EMPTY_ROW));
-        let positions = (0..).zip(0..stored.0.len().max(row.0.len()));
+        let (key, stored_rows) = (*key, stored_rows.get(key).unwrap_or(&EMPTY_ROW));
+        let positions = (0..).zip(0..stored_rows.0.len().max(row.0.len()));
         positions.map(move |(number, index)| EntryChange {
             key,
             number,
-            old: stored.0.get(index),
+            old: stored_rows.0.get(index),
             new: row.0.get(index),
         })
     };
@@ -223,8 +223,8 @@ impl Header {
         self.salt.hash_key(self.key_name.as_deref(), key)
     }
 
-    /// Fails if the header has changed: `self` is the header that a job read when it opened the ledger, `current` the one that
-    /// the ledger has now.
+    /// Fails if the header has changed: `self` is the header that a job read when it opened the ledger, and `current` is the
+    /// ledger's header now.
     pub(super) fn check_unchanged(&self, current: &Self) -> Result<(), Cause> {
         if self.salt != current.salt {
             return Err(Cause::Moved("replaced"));
@@ -232,8 +232,8 @@ impl Header {
         current.check_service(&self.service)?;
         if self.key_name != current.key_name {
             return Err(Cause::OtherKeys {
-                recorded: current.key_name.clone(),
-                used: self.key_name.clone(),
+                ledger_name: current.key_name.clone(),
+                used_name: self.key_name.clone(),
             });
         }
         Ok(())
@@ -245,8 +245,8 @@ impl Header {
             return Ok(());
         }
         Err(Cause::OtherService {
-            recorded: self.service.clone(),
-            used: service.to_owned(),
+            ledger_url: self.service.clone(),
+            client_url: service.to_owned(),
         })
     }
 
@@ -257,21 +257,21 @@ impl Header {
         key_name: Option<&str>,
         is_empty: impl FnOnce() -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
-        let Some(used) = key_name else {
+        let Some(used_name) = key_name else {
             return Ok(());
         };
         // Keys without a name may get a name, unless that name changes how keys are compared: the existing rows would then not
         // be found.
         let is_accepted = match &self.key_name {
-            Some(recorded) => recorded == used,
+            Some(ledger_name) => ledger_name == used_name,
             None => !ignores_case(key_name),
         };
         if is_accepted || is_empty()? {
             return Ok(());
         }
         Err(Cause::OtherKeys {
-            recorded: self.key_name.clone(),
-            used: Some(used.to_owned()),
+            ledger_name: self.key_name.clone(),
+            used_name: Some(used_name.to_owned()),
         })
     }
 }

@@ -222,8 +222,8 @@ impl Worker {
     }
 
     /// Returns whether the ledger must be opened before this command. The look-ups and claims of a client need a current
-    /// ledger: if its lease has ended, or if the header in the ledger has changed, the client first reopens the ledger, under a
-    /// new job number. Outcomes are recorded through the store that is already open.
+    /// ledger: if the client's lease has ended, or if the ledger's header has changed and no row is claimed, the client first
+    /// reopens the ledger, under a new job number. Outcomes are recorded through the store that is already open.
     fn must_open_for(&self, command: &Command) -> bool {
         let needs_current_ledger = match command {
             Command::LookUp(_) => true,

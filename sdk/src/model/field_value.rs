@@ -70,7 +70,7 @@ fn read_null_or_skip(
     Ok(())
 }
 
-/// Calls [`read_optional`] without inlining it. For rare cases, whose code need not be repeated for each field.
+/// Calls [`read_optional`] without inlining it, so that the code of this rare case is not repeated for each field.
 #[inline(never)]
 pub(super) fn read_optional_outlined<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,

@@ -137,9 +137,9 @@ macro_rules! models {
                 .filter(|json| json.kind() != JsonKind::Null)
             }
 
-            /// Sets a field, documented or not, by its JSON name. The whole model is written as JSON and read again, so a
-            /// documented field must have a valid value. If the model has [unreadable](Self::unreadable) fields, unreadable
-            /// values are skipped here too.
+            /// Sets a field, documented or not, by its JSON name. The whole model is written as JSON and read again: a
+            /// documented field must therefore have a valid value. If the model has [unreadable](Self::unreadable) fields,
+            /// unreadable values are skipped here too.
             ///
             /// # Errors
             /// If the field is documented and cannot have this value, as for [`from_json`](Self::from_json).
@@ -317,8 +317,8 @@ fn unreadable_field_names(
     unreadable.map(|field| field.name).collect()
 }
 
-/// Appends a field to the JSON of a model or a request. If the JSON has the field already, it occurs twice then, and the reader
-/// uses the appended one.
+/// Appends a field to the JSON of a model or a request. If the JSON has the field already, the field then occurs twice, and the
+/// reader uses the last occurrence.
 pub(super) fn json_with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Serializing models and names cannot fail; a model without fields is `{}`.
     let mut json = Json::from_infallible(model).into_text();

@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 use crate::{
     json::lexer::{LexResult, Lexer},
     rules::validate::{
-        Null, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
+        NullRule, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
     },
     specification::field_names,
     value::{Json, JsonKind, Nullable},
 };
 
-/// The similarity of two names, from 0 to 1, above which one is suggested as a correction of the other.
+/// The similarity to a documented name, from 0 to 1, from which on that name is suggested as a correction.
 const MIN_SIMILARITY: f64 = 0.85;
 
 /// The maximum number of undocumented names in an object that get a suggestion. Comparing names takes time, and a reader needs
@@ -80,13 +80,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Removes a field, and returns its JSON text if the field is present and has the right type.
-    pub(crate) fn take(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
+    pub(crate) fn take(
+        &mut self,
+        name: &str,
+        kind: JsonKind,
+        null_rule: NullRule,
+    ) -> Option<&'a str> {
         let check_result = match self.object.iter().rposition(|(field, _)| field == name) {
             Some(at) => {
                 let (_, value) = self.object.remove(at);
-                check_kind(JsonKind::from_json(value), kind, null).map(|()| value)
+                check_kind(JsonKind::from_json(value), kind, null_rule).map(|()| value)
             }
-            None if null == Null::Required => Err((
+            None if null_rule == NullRule::Required => Err((
                 ViolationCode::Required,
                 "is required and missing".to_owned(),
             )),
@@ -102,7 +107,7 @@ impl<'a> Fields<'a> {
     /// Removes a required string, and returns it. If the string is missing or invalid, records a violation and returns an empty
     /// string.
     pub(crate) fn take_required_text(&mut self, name: &str) -> String {
-        let value = self.take(name, JsonKind::String, Null::Required);
+        let value = self.take(name, JsonKind::String, NullRule::Required);
         value
             .and_then(|value| self.parse_text(name, value))
             .unwrap_or_default()
@@ -110,7 +115,7 @@ impl<'a> Fields<'a> {
 
     /// Removes a string that may be missing, but must not be null.
     pub(crate) fn take_optional_text<T: From<String>>(&mut self, name: &str) -> Option<T> {
-        let value = self.take(name, JsonKind::String, Null::Forbidden)?;
+        let value = self.take(name, JsonKind::String, NullRule::Forbidden)?;
         self.parse_text(name, value).map(T::from)
     }
 
@@ -119,7 +124,7 @@ impl<'a> Fields<'a> {
         &mut self,
         name: &str,
     ) -> Option<Nullable<T>> {
-        match self.take(name, JsonKind::String, Null::Allowed)? {
+        match self.take(name, JsonKind::String, NullRule::Allowed)? {
             "null" => Some(Nullable::Null),
             value => self
                 .parse_text(name, value)
@@ -129,10 +134,10 @@ impl<'a> Fields<'a> {
 
     /// Parses a JSON string, and checks the rule of its field.
     fn parse_text(&mut self, name: &str, json: &str) -> Option<String> {
-        let inner = json
+        let content = json
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
-        let text = match inner {
+        let text = match content {
             Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
             _ => serde_json::from_str(json).ok(),
         };
@@ -211,8 +216,8 @@ fn find_similar<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
     (similarity >= MIN_SIMILARITY).then_some(known)
 }
 
-/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because comparing
-/// long names takes time.
+/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because
+/// comparing long names takes much time.
 fn normalize_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.take(64).flat_map(char::to_lowercase).collect()

@@ -37,8 +37,8 @@ const MAX_SHOWN: usize = 100;
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can contain names from the
-    /// request.
+    /// The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. The pointer can contain
+    /// names from the request.
     pub pointer: String,
     /// The violated rule.
     pub code: ViolationCode,
@@ -199,9 +199,9 @@ pub enum UnknownFields {
     Reject,
 }
 
-/// The handling of null and of a missing field.
+/// The rule on a field that is null or missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Null {
+pub(crate) enum NullRule {
     /// Null is allowed, and the field may be omitted.
     Allowed,
     /// Null is not allowed, but the field may be omitted.
@@ -229,8 +229,8 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
     }
 }
 
-/// Returns the expected kind of value of a documented field of a create request, as messages name it. For bindings, whose values have
-/// types that JSON lacks.
+/// Returns the expected kind of value of a documented field of a create request, as messages name it. For the bindings, whose
+/// values have types that JSON lacks.
 pub fn expected_kind(pointer: &str) -> Option<&'static str> {
     let kind = match pointer.strip_prefix("/profile/") {
         Some(name) => {
@@ -254,15 +254,19 @@ pub(crate) fn field_pointer(at: &str, name: &str) -> String {
 }
 
 /// Checks the kind of a field's value.
-pub(crate) fn check_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), CodeAndDetail> {
+pub(crate) fn check_kind(
+    found: JsonKind,
+    kind: JsonKind,
+    null_rule: NullRule,
+) -> Result<(), CodeAndDetail> {
     let expected = kind.name();
     match found {
         _ if found == kind => Ok(()),
-        JsonKind::Null if null == Null::Allowed => Ok(()),
+        JsonKind::Null if null_rule == NullRule::Allowed => Ok(()),
         JsonKind::Null => Err((
             ViolationCode::NullNotAllowed,
-            match null {
-                Null::Required => format!("must be {expected}, got null"),
+            match null_rule {
+                NullRule::Required => format!("must be {expected}, got null"),
                 _ => format!("must be {expected}, got null; leave it out instead"),
             },
         )),

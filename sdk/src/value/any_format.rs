@@ -75,13 +75,13 @@ fn to_exact_float(number: &Number) -> Option<f64> {
     (is_short && is_same_number(&number.to_string(), &shortest)).then_some(float)
 }
 
-/// Returns true if the float of a number has two shortest decimal texts, of which serde_json writes one and the standard
-/// library the other. The number's original text is then uncertain: when serde_json passes a number on as a float, both texts
-/// become the same.
+/// Returns true if the float of a number has two shortest decimal texts: serde_json writes one, and the standard library the
+/// other. The number's original text is then uncertain: when serde_json passes a number on as a float, both texts become the
+/// same.
 fn has_two_shortest_texts(number: &Number) -> bool {
     number.as_f64().is_some_and(|float| {
-        let written = Number::from_f64(float).map(|number| number.to_string());
-        written.is_some_and(|written| !is_same_number(&written, &float.to_string()))
+        let serde_json_text = Number::from_f64(float).map(|number| number.to_string());
+        serde_json_text.is_some_and(|text| !is_same_number(&text, &float.to_string()))
     })
 }
 

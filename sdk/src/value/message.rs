@@ -62,8 +62,8 @@ impl Setting {
 
 /// An error message, and the setting that it concerns, if any.
 ///
-/// The name of the setting differs between languages, so it is not part of the text. It stands in one of two places: before
-/// the text as its subject, or after the text in brackets.
+/// The name of the setting differs between languages, and is therefore not part of the text. The name stands before the text,
+/// as its subject, or after the text, in brackets.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     prefix: &'static str,

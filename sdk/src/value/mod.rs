@@ -1,4 +1,4 @@
-//! Small value types, with their parsing, formatting and comparison. They know nothing of HTTP.
+//! Small value types, with their parsing, formatting and comparison. They do not depend on HTTP.
 
 mod any_format;
 mod arithmetic;

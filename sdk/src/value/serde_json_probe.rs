@@ -1,9 +1,10 @@
 //! Recognition of serde_json's serializers and deserializers behind serde's generic ones.
 //!
 //! Only serde_json can pass on the digits of a number, as a [`RawValue`]. Any other format would get a wrong number or a marker
-//! that is private to serde_json, and serde has no method that names the format. So this module compares types, by their
+//! that is private to serde_json, and serde has no method that names the format. This module therefore compares types, by their
 //! identity (`TypeId`), and uses serde_json's documented behaviour: the types of its errors, the associated types of its
-//! serializers, and the request that a `RawValue` makes. It compares no names of types, which the compiler may change at any time.
+//! serializers, and the request that a `RawValue` makes. It does not compare the names of types, because the compiler may
+//! change them at any time.
 //!
 //! If a new version of serde_json behaves in another way, nothing is recognized, and numbers are treated as in other formats:
 //! written as strings, or rejected if they might have been rounded. No digit is lost. `sdk/tests/offline/formats.rs` tests each
@@ -40,9 +41,9 @@ pub(super) enum Target {
 impl Target {
     /// Recognizes the serializer `S`.
     ///
-    /// The serializer of text has any writer and formatter as its parameters, so it has no single type. It is recognized by its
-    /// associated types: its error is serde_json's, it returns nothing, and it writes all compound values with one type. The
-    /// serializer of map keys has `Impossible` for that type. Serde's buffers for `flatten` and tags have several types for
+    /// The serializer of text has any writer and formatter as its parameters, and therefore no single type. It is recognized by
+    /// its associated types: its error is serde_json's, it returns nothing, and it writes all compound values with one type.
+    /// The serializer of map keys has `Impossible` for that type. Serde's buffers for `flatten` and tags have several types for
     /// compound values.
     pub(super) fn for_serializer<S: Serializer>() -> Self {
         let compound = typeid::of::<S::SerializeSeq>();
@@ -111,8 +112,8 @@ impl Source {
     }
 }
 
-/// The name that a `RawValue` passes to the deserializer, and which serde_json's deserializers of text recognize. It is private to
-/// serde_json, so it is learned from a `RawValue`.
+/// The name that a `RawValue` passes to the deserializer, and which serde_json's deserializers of text recognize. The name is
+/// private to serde_json, and is therefore learned from a `RawValue`.
 static RAW_VALUE_NAME: LazyLock<Option<&'static str>> = LazyLock::new(|| {
     let name = Cell::new(None);
     // It always fails, because there is no content.

@@ -10,7 +10,7 @@ pub fn to_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
         [0xFE, 0xFF, rest @ ..] => (rest, u16::from_be_bytes),
         _ => return bytes.into(),
     };
-    // Each chunk has two bytes, so the conversion never fails.
+    // Each chunk has two bytes: its conversion never fails.
     let units = units
         .chunks_exact(2)
         .filter_map(|pair| pair.try_into().ok());

@@ -11,6 +11,7 @@ pub type LexResult<T> = Result<T, LexError>;
 
 /// Reads a document one token at a time.
 pub struct Lexer<'a> {
+    /// The document.
     pub(super) text: &'a str,
     /// The position of the next byte.
     pub(super) at: usize,
@@ -304,7 +305,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads any value as its text. serde_json finds its end without recursion, so any depth is possible.
+    /// Reads any value as its text. serde_json finds the end of the value without recursion: values may be nested to any depth.
     #[cold]
     pub fn read_raw(&mut self) -> LexResult<&'a RawValue> {
         let rest = self.text.get(self.at..).ok_or(LexError)?;

@@ -69,8 +69,8 @@ impl Database {
             return Err(reject_url(UNREADABLE_URL));
         }
         // The parser's message is not shown: it may repeat a part of an unescaped password.
-        let parsed = format!("{base}?{}", other_parameters.join("&")).parse::<Config>();
-        let Ok(mut config) = parsed else {
+        let parse_result = format!("{base}?{}", other_parameters.join("&")).parse::<Config>();
+        let Ok(mut config) = parse_result else {
             return Err(reject_url(UNREADABLE_URL));
         };
         // An unescaped password may have been parsed as a part of a host or of the database's name.

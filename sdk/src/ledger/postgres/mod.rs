@@ -1,9 +1,9 @@
 //! Ledgers in PostgreSQL databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! A transaction locks single rows, so that jobs with different rows do not wait for each other. It locks them in the order of
-//! their keys, so that transactions cannot deadlock. It takes two round trips: the first claims new rows and locks the existing
-//! ones, the second writes and commits. The isolation level is READ COMMITTED, where each statement sees everything that was
-//! committed before it began: a row is read in the state that it has once it is locked.
+//! A transaction locks single rows, so that jobs with different rows do not wait for each other. It locks the rows in the order
+//! of their keys, so that transactions cannot deadlock. A transaction takes two round trips: the first claims new rows and
+//! locks the existing ones, the second writes and commits. The isolation level is READ COMMITTED, where each statement sees
+//! everything that was committed before it began: a row is read in the state that it has once it is locked.
 
 mod database;
 mod rows;
@@ -242,15 +242,15 @@ impl Store for Postgres {
 /// Replaces the names of database users in a message of the server.
 fn redact_user_names(message: &str) -> String {
     let mut parts = message.split('"');
-    let mut shown = parts.next().unwrap_or_default().to_owned();
+    let mut redacted = parts.next().unwrap_or_default().to_owned();
     let mut is_quoted = true;
     for part in parts {
-        let is_user = is_quoted && (shown.ends_with("user ") || shown.ends_with("role "));
-        shown.push('"');
-        shown.push_str(if is_user { "…" } else { part });
+        let is_user = is_quoted && (redacted.ends_with("user ") || redacted.ends_with("role "));
+        redacted.push('"');
+        redacted.push_str(if is_user { "…" } else { part });
         is_quoted = !is_quoted;
     }
-    shown
+    redacted
 }
 
 impl From<tokio_postgres::Error> for Cause {

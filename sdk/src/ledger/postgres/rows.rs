@@ -58,7 +58,7 @@ pub(super) struct LockedRows {
     /// The rows to change. A new row that this transaction has claimed has no entry here yet: `Row::claim` adds it.
     pub(super) rows: Rows,
     /// The rows as the database has them, including the new claims.
-    stored: Rows,
+    stored_rows: Rows,
     /// The rows of the agents that the change depends on.
     pub(super) owners: AgentOwners,
     /// The current header of the ledger.
@@ -107,9 +107,9 @@ pub(super) async fn read_emails(
 ) -> Result<Vec<Vec<RowEntry>>, Cause> {
     let sql = "SELECT DISTINCT email, key FROM creates WHERE email = ANY($1)";
     let hashes: Vec<_> = emails.iter().map(|email| &email.0[..]).collect();
-    let found = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
+    let key_columns = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
     let mut keys: HashMap<ValueHash, Vec<KeyHash>> = HashMap::new();
-    for row in &found {
+    for row in &key_columns {
         let key = KeyHash(get_bytes(row, 1)?);
         keys.entry(ValueHash(get_bytes(row, 0)?))
             .or_default()
@@ -161,7 +161,7 @@ pub(super) async fn lock_rows(
     let keys = [(&keys as _, Type::BYTEA_ARRAY)];
     // Jobs and rows are read after the rows are locked. Only then do the reads see everything that other transactions have
     // committed, such as the lease of a job that has just claimed one of the rows.
-    let (_, (_, owners), header_rows, claimed, (locked, mut stored)) = try_join5(
+    let (_, (_, owners), header_rows, claimed, (locked, mut stored_rows)) = try_join5(
         execute(client, begin),
         try_join(
             query(client, LOCK_HEADER_SHARED, &[]),
@@ -185,23 +185,23 @@ pub(super) async fn lock_rows(
     if scope
         .claims
         .keys()
-        .chain(stored.keys())
+        .chain(stored_rows.keys())
         .any(|key| !locked_keys.contains(key))
     {
         return Ok(None);
     }
-    let row = |key: &KeyHash| (*key, stored.get(key).cloned().unwrap_or_default());
+    let row = |key: &KeyHash| (*key, stored_rows.get(key).cloned().unwrap_or_default());
     let mut rows: Rows = scope.keys.iter().map(row).collect();
     for row in &claimed {
         let key = KeyHash(get_bytes(row, 0)?);
         let request = scope.claims.get(&key).cloned().unwrap_or_default();
-        let claimed = RowEntry::new_claim(None, WhenUnresolved::Report, &request, job, scope.now);
+        let claim = RowEntry::new_claim(None, WhenUnresolved::Report, &request, job, scope.now);
         rows.insert(key, Row::default());
-        stored.insert(key, Row(vec![claimed]));
+        stored_rows.insert(key, Row(vec![claim]));
     }
     Ok(Some(LockedRows {
         rows,
-        stored,
+        stored_rows,
         owners,
         header,
     }))
@@ -232,15 +232,17 @@ async fn lock_and_read_owners(
 
 /// Writes the changed entries, and commits, in one round trip.
 pub(super) async fn write_and_commit(client: &Client, locked: LockedRows) -> Result<(), Cause> {
-    let changes = diff_entries(&locked.stored, &locked.rows);
-    let upserted = changes
+    let changes = diff_entries(&locked.stored_rows, &locked.rows);
+    let upserted_entries = changes
         .clone()
         .filter_map(|change| Some((change.key, change.number, change.new?)));
-    let deleted = changes.filter(|change| change.new.is_none());
-    let deleted: Vec<_> = deleted.map(|change| (change.key, change.number)).collect();
+    let deletions = changes.filter(|change| change.new.is_none());
+    let deletions: Vec<_> = deletions
+        .map(|change| (change.key, change.number))
+        .collect();
     try_join3(
-        upsert_entries(client, upserted.collect()),
-        delete_entries(client, &deleted),
+        upsert_entries(client, upserted_entries.collect()),
+        delete_entries(client, &deletions),
         execute(client, "COMMIT"),
     )
     .await?;
@@ -248,12 +250,12 @@ pub(super) async fn write_and_commit(client: &Client, locked: LockedRows) -> Res
 }
 
 /// Deletes entries, given by their keys and numbers.
-async fn delete_entries(client: &Client, deleted: &[(KeyHash, i64)]) -> Result<(), Cause> {
-    if deleted.is_empty() {
+async fn delete_entries(client: &Client, deletions: &[(KeyHash, i64)]) -> Result<(), Cause> {
+    if deletions.is_empty() {
         return Ok(());
     }
-    let keys = key_bytes(deleted.iter().map(|(key, _)| key));
-    let numbers: Vec<_> = deleted.iter().map(|(_, number)| *number).collect();
+    let keys = key_bytes(deletions.iter().map(|(key, _)| key));
+    let numbers: Vec<_> = deletions.iter().map(|(_, number)| *number).collect();
     let sql = "DELETE FROM creates USING unnest($1, $2) AS deleted (key, entry)
         WHERE creates.key = deleted.key AND creates.entry = deleted.entry";
     let parameters = [

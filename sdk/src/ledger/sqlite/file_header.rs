@@ -50,8 +50,8 @@ mod unix {
     use super::{HEADER_SIZE, check_header, is_sqlite};
 
     /// The databases that this process has opened, by device and inode. Closing a file releases all POSIX locks that the
-    /// process has on it, including the locks of every copy of SQLite in the process. So the file of a ledger in use is not
-    /// opened again, and any other database stays open until the process ends.
+    /// process has on it, including the locks of every copy of SQLite in the process. Therefore, the file of a ledger in use is
+    /// not opened again, and any other database stays open until the process ends.
     static OPENED_FILES: Mutex<Option<HashMap<(u64, u64), OpenedFile>>> = Mutex::new(None);
 
     enum OpenedFile {

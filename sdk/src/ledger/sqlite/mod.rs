@@ -1,6 +1,6 @@
 //! Ledgers in SQLite databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! Every function may block on the disk or on other jobs, so only threads that may block call them.
+//! Every function may block on the disk or on other jobs. Call them only on threads that may block.
 
 mod file;
 mod file_header;
@@ -56,7 +56,7 @@ const LOCK_WAIT_MS: i32 = 30_000;
 const SHORT_LOCK_WAIT_MS: i32 = 1_000;
 
 thread_local! {
-    /// The flag that cancels this thread's waits for locks. SQLite's callback for locks is a plain function, so it cannot
+    /// The flag that cancels this thread's waits for locks. SQLite's callback for locks is a plain function, which cannot
     /// capture the flag.
     static CANCELLATION: RefCell<Option<CancellationFlag>> = const { RefCell::new(None) };
 }
@@ -92,7 +92,7 @@ pub(super) struct Sqlite {
     identity: FileIdentity,
     header: Header,
     /// The number of transactions that had changed the ledger when the number was last read.
-    changes: i64,
+    change_count: i64,
     /// The partitions whose checksums were verified.
     verified_partitions: HashSet<u8>,
     /// Declared after the connection, which must be closed first.
@@ -113,13 +113,13 @@ impl Sqlite {
     ) -> Result<Self, Cause> {
         let _waits = CancellableWaits::new(cancellation);
         let open_count = OpenCount::new()?;
-        let existing = find_file(path)?;
-        let path = match &existing {
+        let existing_file = find_file(path)?;
+        let path = match &existing_file {
             Some(file) => file.path.clone(),
             None => resolve_new_path(path)?,
         };
         let job_lock = JobLock::new(&path)?;
-        let file = match existing {
+        let file = match existing_file {
             Some(file) => file,
             None => {
                 create_file(&path, job_lock.number, &Header::new(service, key_name)?)?;
@@ -191,14 +191,14 @@ impl Sqlite {
         if fs::metadata(&path)?.len() < expected_size {
             return Err(Cause::Broken("its end is missing".to_owned()));
         }
-        let (header, changes) = read_header(&connection)?;
+        let (header, change_count) = read_header(&connection)?;
         let identity = identify(&fs::metadata(&path)?);
         Ok(Self {
             connection,
             path,
             identity,
             header,
-            changes,
+            change_count,
             verified_partitions: HashSet::new(),
             _file: file,
             _open_count: open_count,
@@ -231,19 +231,19 @@ impl Sqlite {
         work: impl FnOnce(&mut StoredRows<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         let _waits = is_optional.then(|| CancellableWaits::new(&self.cancellation));
-        // SQLite trusts its page cache if the change counter in the file is the same. A file that was replaced may have the
-        // same counter, so the cache is emptied.
+        // SQLite trusts its page cache as long as the change counter in the file has not changed. A file that replaces it may
+        // have an equal counter. Therefore, empty the cache.
         self.connection.release_memory()?;
         // Dropping the transaction rolls it back, unless it was committed.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
-        let (header, changes) = read_header(&connection)?;
+        let (header, change_count) = read_header(&connection)?;
         if header.salt != self.header.salt {
             return Err(Cause::Moved("replaced"));
         }
-        if changes < self.changes {
+        if change_count < self.change_count {
             return Err(Cause::Moved("replaced by an older copy of itself"));
         }
-        self.changes = changes;
+        self.change_count = change_count;
         let mut stored = StoredRows {
             connection: &connection,
             path: &self.path,
@@ -251,16 +251,16 @@ impl Sqlite {
             checksums: read_checksums(&connection)?,
         };
         if work(&mut stored, &mut self.verified_partitions, &header)? {
-            let changes = changes.wrapping_add(1);
+            let change_count = change_count.wrapping_add(1);
             connection
                 .prepare_cached("UPDATE ledger SET changes = ?, sums = ?")?
-                .execute(params![changes, stored.checksums])?;
+                .execute(params![change_count, stored.checksums])?;
             connection.commit()?;
-            self.changes = changes;
+            self.change_count = change_count;
             // A second copy of SQLite in this process does not see the locks of this copy, and may have rolled back the
             // transaction.
             let stored_changes = read_header(&self.connection)?.1;
-            if stored_changes < changes {
+            if stored_changes < change_count {
                 return Err(Cause::Broken(
                     "another copy of SQLite in this process has rolled back a transaction"
                         .to_owned(),
@@ -369,14 +369,14 @@ impl Store for Sqlite {
                 }
                 stored.verify_partitions(&scope.keys, verified_partitions)?;
                 let row = |key: &KeyHash| Ok((*key, stored.read_row(*key)?));
-                let before = scope.keys.iter().map(row);
-                let before = before.collect::<Result<Rows, Cause>>()?;
-                let mut rows = before.clone();
+                let stored_rows = scope.keys.iter().map(row);
+                let stored_rows = stored_rows.collect::<Result<Rows, Cause>>()?;
+                let mut rows = stored_rows.clone();
                 if !work(header, &mut rows, &mut stored.read_owners(&scope.agents)?)? {
                     return Ok(false);
                 }
                 let mut has_changed = false;
-                for change in diff_entries(&before, &rows) {
+                for change in diff_entries(&stored_rows, &rows) {
                     stored.write_entry(&change)?;
                     has_changed = true;
                 }
@@ -386,19 +386,19 @@ impl Store for Sqlite {
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
-        let mut current = self.header.clone();
+        let mut new_header = self.header.clone();
         self.in_transaction(false, |stored, _, header| {
-            current = header.clone();
+            new_header = header.clone();
             let Some(new) = work(header, stored.is_empty()?)? else {
                 return Ok(false);
             };
             let sql = "UPDATE ledger SET service = ?, keys = ?, header_check = ?";
             let values = params![new.service, new.key_name, new.compute_check()];
             stored.connection.execute(sql, values)?;
-            current = new;
+            new_header = new;
             Ok(true)
         })?;
-        self.header = current;
+        self.header = new_header;
         Ok(())
     }
 }
@@ -407,9 +407,12 @@ impl Store for Sqlite {
 fn read_header(connection: &Connection) -> Result<(Header, i64), Cause> {
     let sql = "SELECT salt, header_check, service, keys, changes FROM ledger";
     let mut header = connection.prepare_cached(sql)?;
-    let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
+    let (salt, check, service, keys, change_count): ([u8; 32], [u8; 16], _, _, _) =
         header.query_row([], |row| row.try_into())?;
-    Ok((Header::from_columns(salt, check, service, keys)?, changes))
+    Ok((
+        Header::from_columns(salt, check, service, keys)?,
+        change_count,
+    ))
 }
 
 fn read_checksums(connection: &Connection) -> Result<Checksums, rusqlite::Error> {

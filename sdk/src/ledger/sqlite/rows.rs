@@ -132,7 +132,7 @@ impl StoredRows<'_> {
         let mut first_key = [0; 16];
         let mut last_key = [u8::MAX; 16];
         (first_key[0], last_key[0]) = partitions.into_inner();
-        let mut sums = Checksums::zero();
+        let mut computed_sums = Checksums::zero();
         let mut current: Option<(KeyHash, RowEntry)> = None;
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, key, entry FROM creates INDEXED BY creates_of_key
@@ -149,7 +149,7 @@ impl StoredRows<'_> {
                 return Err(rusqlite::Error::SqliteFailure(cancellation, None).into());
             }
             let (key, entry) = (KeyHash(row.get(12)?), self.parse_entry(row)?);
-            sums.add(key, hash_entry(key, row.get(13)?, &entry));
+            computed_sums.add(key, hash_entry(key, row.get(13)?, &entry));
             match current.replace((key, entry)) {
                 Some((previous, entry)) if previous != key => visit(entry),
                 _ => {}
@@ -157,7 +157,7 @@ impl StoredRows<'_> {
         }
         current.into_iter().for_each(|(_, entry)| visit(entry));
         let partitions = usize::from(first_key[0])..=usize::from(last_key[0]);
-        if sums.0.get(partitions.clone()) != self.checksums.0.get(partitions) {
+        if computed_sums.0.get(partitions.clone()) != self.checksums.0.get(partitions) {
             return Err(Cause::Broken("its rows were changed".to_owned()));
         }
         Ok(())
