@@ -86,7 +86,7 @@ pub(crate) fn read_document<'py>(
         python_error: None,
     };
     if unreadable == Unreadable::Skip {
-        reader.lexer.set_skip_unreadable();
+        reader.lexer.enable_skip_unreadable();
     }
     reader.lexer.set_should_continue(&should_continue);
     let value = read(&mut reader).and_then(|value| {
@@ -98,7 +98,7 @@ pub(crate) fn read_document<'py>(
         (_, Some(error)) => Err(error.into()),
         (Ok(value), None) => Ok(value),
         (Err(ReadError), None) if reader.lexer.is_cancelled() => {
-            Err(fail(explain_error::cancelled(document)))
+            Err(fail(explain_error::cancelled_error(document)))
         }
         (Err(ReadError), None) => {
             let stopped_at = reader.lexer.position();

@@ -17,7 +17,7 @@ use crate::{
     value::*,
 };
 
-/// Returns the columns of a model: one for each field, and `extra`.
+/// Returns the columns of a model: one for each field, and `extra` for its undocumented fields.
 pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
     let documented = model.fields.iter().map(|field| {
         let is_list = matches!(field.kind, FieldKind::ModelList(_) | FieldKind::StringMap);
@@ -56,7 +56,7 @@ fn data_type(kind: FieldKind, decimals: Decimals) -> DataType {
 /// A type of the field table whose values are appended to a column.
 pub(super) trait ColumnValue {
     /// Appends a value; `None` becomes a null, or an empty list in a column without nulls. Call
-    /// [`find_overflow`](Self::find_overflow) first: a decimal must fit.
+    /// [`find_overflow`](Self::find_overflow) first, because every decimal must fit its column.
     fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, decimals: Decimals);
 
     /// Finds a decimal that its column cannot hold, and returns its path in reverse order; `None` if all fit.
@@ -142,12 +142,12 @@ impl ColumnValue for Decimal {
 }
 
 /// The number of 1970-01-01, Arrow's day 0, in chrono's count of days.
-const EPOCH: i32 = 719_163;
+const EPOCH_DAY: i32 = 719_163;
 
 impl ColumnValue for NaiveDate {
     fn append_to(value: Option<&Self>, column: &mut dyn ArrayBuilder, _: Decimals) {
         with_column(column, |column: &mut Date32Builder| {
-            column.append_option(value.map(|day| day.num_days_from_ce() - EPOCH));
+            column.append_option(value.map(|day| day.num_days_from_ce() - EPOCH_DAY));
         });
     }
 }
@@ -178,7 +178,7 @@ macro_rules! structs {
     ($(
         $(#[$doc:meta])*
         $model:ident {
-            $( $(#[$field_doc:meta])* $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+            $( $(#[$field_doc:meta])* $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
         $( structs!(@model $model { $( $field: $type = $wire, )+ }); )+

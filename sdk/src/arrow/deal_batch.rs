@@ -77,10 +77,10 @@ use dealkit::arrow::{DealBatchBuilder, Decimals, FailureBatchBuilder};
 let (mut deals, mut failures) = (DealBatchBuilder::new(Decimals::default()), FailureBatchBuilder::new());
 let mut responses = client.deals().retrieve_many(["d_1", "d_2"]).raw_responses().stream();
 while let Some(item) = responses.next().await {
-    let read = item.result.and_then(|response| {
+    let result = item.result.and_then(|response| {
         deals.push_json(response.body()).map_err(|error| response.into_decode_error(error))
     });
-    if let Err(error) = read {
+    if let Err(error) = result {
         failures.push(item.index, &item.id, &error);
     }
     if deals.len() == 10_000 {
@@ -170,7 +170,7 @@ impl DealBatchBuilder {
         let body = body.as_ref();
         self.check_fits(body)?;
         let deal = Deal::from_json_with(body, unreadable)?;
-        self.add(&deal, body)?;
+        self.append_deal(&deal, body)?;
         Ok(match unreadable {
             Unreadable::Error => Vec::new(),
             Unreadable::Skip => deal.unreadable(),
@@ -185,7 +185,7 @@ impl DealBatchBuilder {
         // Serializing a model cannot fail.
         let body = serde_json::to_vec(deal).unwrap_or_default();
         self.check_fits(&body)?;
-        self.add(deal, &body)
+        self.append_deal(deal, &body)
     }
 
     /// Returns the deals as one batch, and begins the next batch.
@@ -206,8 +206,8 @@ impl DealBatchBuilder {
         }
     }
 
-    /// Adds the deal of a document, unless its column cannot hold a number.
-    fn add(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
+    /// Adds the deal of a document, unless a column cannot hold a number of the deal.
+    fn append_deal(&mut self, deal: &Deal, body: &[u8]) -> Result<(), DecodeError> {
         if let Some(mut path) = deal.find_overflow(self.decimals) {
             path.reverse();
             let reason = Reason::ColumnOverflow(self.decimals.to_string());

@@ -73,16 +73,17 @@ impl fmt::Display for Decimals {
 const LIMIT: u128 = 10_u128.pow(Decimals::PRECISION as u32);
 
 impl Decimals {
-    /// Returns the integer that represents a number in a column of this scale: the number times `10^scale`. `None` if that is
-    /// not an integer of at most 38 digits, and for strings.
+    /// Returns the integer that represents a number in a column of this scale: the number times `10^scale`. `None` if the
+    /// result is not an integer of at most 38 digits, or if the column holds strings.
     #[inline]
     pub(super) fn unscaled(self, number: Decimal) -> Option<i128> {
         let number = number.into_inner();
-        let (mantissa, scale, wanted) = (number.mantissa(), number.scale(), u32::from(self.0?));
-        let value = if scale <= wanted {
-            mantissa.checked_mul(10_i128.checked_pow(wanted - scale)?)?
+        let (mantissa, scale, column_scale) =
+            (number.mantissa(), number.scale(), u32::from(self.0?));
+        let value = if scale <= column_scale {
+            mantissa.checked_mul(10_i128.checked_pow(column_scale - scale)?)?
         } else {
-            let factor = 10_i128.checked_pow(scale - wanted)?;
+            let factor = 10_i128.checked_pow(scale - column_scale)?;
             (mantissa % factor == 0).then(|| mantissa / factor)?
         };
         (value.unsigned_abs() < LIMIT).then_some(value)

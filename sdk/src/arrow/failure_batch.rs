@@ -66,7 +66,8 @@ impl FailureBatchBuilder {
         self.push_with_message(index, id, error, &error.to_string());
     }
 
-    /// Adds the error of a requested deal, with another message. For bindings, whose messages differ.
+    /// Adds the error of a requested deal, as `push` does, but with this message instead of the error's own. For the bindings,
+    /// which word messages differently.
     #[cfg(feature = "client")]
     #[doc(hidden)]
     pub fn push_with_message(

@@ -70,7 +70,7 @@ impl Service {
         }
         let length = url.as_str().len();
         if length > LONGEST_URL {
-            return Err(ValidationError::one(Violation::new(
+            return Err(ValidationError::from_violation(Violation::new(
                 "",
                 ViolationCode::InvalidId,
                 format!(

@@ -14,7 +14,7 @@ use crate::{
 /// A cancellation check, called while a document is decoded: decoding stops when it returns false.
 pub(crate) type ShouldContinue<'w> = &'w dyn Fn() -> bool;
 
-/// Decodes one JSON document with `read`. `kind` describes the same document as data, to explain an error.
+/// Decodes one JSON document with `read`. `kind` is the kind of document that `read` expects, by which an error is explained.
 pub(crate) fn decode<T>(
     body: &[u8],
     kind: FieldKind,
@@ -28,19 +28,19 @@ pub(crate) fn decode<T>(
     };
     let mut lexer = Lexer::new(text);
     if unreadable == Unreadable::Skip {
-        lexer.set_skip_unreadable();
+        lexer.enable_skip_unreadable();
     }
     if let Some(should_continue) = should_continue {
         lexer.set_should_continue(should_continue);
     }
     match read(&mut lexer).and_then(|value| lexer.expect_end().map(|()| value)) {
         Ok(value) => Ok(value),
-        Err(LexError) if lexer.is_cancelled() => Err(explain_error::cancelled(body)),
+        Err(LexError) if lexer.is_cancelled() => Err(explain_error::cancelled_error(body)),
         Err(LexError) => Err(explain_error::explain(body, kind, lexer.position())),
     }
 }
 
-/// Decodes one JSON document into a type of the caller's, with serde.
+/// Decodes one JSON document with serde, into a type that the caller defines.
 #[cfg(feature = "client")]
 pub(crate) fn decode_with_serde<T: serde::de::DeserializeOwned>(
     body: &[u8],

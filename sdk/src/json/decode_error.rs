@@ -13,8 +13,8 @@ use crate::{
 /// Error of decoding a document.
 ///
 /// It has the path of the value at fault, the expected type, the kind of JSON value that was found, and the whole document.
-/// `Display` and `Debug` show no values, and no undocumented names, which may be data: they show the position of an
-/// undocumented field instead.
+/// `Display` and `Debug` show neither values nor undocumented names, because both may be personal data. In place of the name of
+/// an undocumented field, they show the field's position.
 ///
 /// ```
 /// use dealkit::{Deal, Expected};
@@ -58,7 +58,7 @@ pub(crate) enum Reason {
         expected: Expected,
         found: Option<JsonKind>,
     },
-    /// A type of the caller's rejected the document at this position.
+    /// A type that the caller defines rejected the document at this position.
     #[cfg(feature = "client")]
     #[error("expected {expected}, found something else at {at}")]
     UnexpectedAt { expected: Expected, at: Position },
@@ -67,7 +67,7 @@ pub(crate) enum Reason {
     /// The caller cancelled the decoding, or its time limit passed.
     #[error("it could not be read to the end in time")]
     Cancelled,
-    /// The number has more digits than the table column can hold, whose type is this.
+    /// The number has more digits than its table column can hold. The text is the column's type.
     #[cfg(feature = "arrow")]
     #[error("the number does not fit {0} exactly: choose another scale, or decimals as strings")]
     ColumnOverflow(String),
@@ -106,7 +106,7 @@ pub enum Expected {
     Timestamp,
     /// Any JSON value.
     Json,
-    /// The type expected by a `Deserialize` implementation of the caller's, in its own words.
+    /// The type that a `Deserialize` implementation of the caller expects, as the implementation describes it.
     Other(String),
 }
 
@@ -166,14 +166,15 @@ impl Position {
         }
     }
 
-    /// Returns the position of the last of the first `bytes` bytes, counted as serde_json does.
-    pub(crate) fn of_last_byte(text: &str, bytes: usize) -> Self {
-        let before = text.as_bytes().get(..bytes).unwrap_or_default();
-        let mut lines = before.split(|byte| *byte == b'\n');
-        let last = lines.next_back().map_or(0, <[u8]>::len);
+    /// Returns the position after `byte_count` bytes, counted as serde_json does: the line and column of the last of these
+    /// bytes.
+    pub(crate) fn from_byte_count(text: &str, byte_count: usize) -> Self {
+        let prefix = text.as_bytes().get(..byte_count).unwrap_or_default();
+        let mut lines = prefix.split(|byte| *byte == b'\n');
+        let last_length = lines.next_back().map_or(0, <[u8]>::len);
         Self {
             line: lines.count() + 1,
-            column: last,
+            column: last_length,
         }
     }
 }
@@ -246,8 +247,8 @@ impl DecodeError {
         self.is_optional
     }
 
-    /// Returns the line, counted from 1, at which the document is not JSON or does not match a type of the caller's; `None` for
-    /// other errors.
+    /// Returns the line, counted from 1, at which the document is not JSON or does not match a type that the caller defines;
+    /// `None` for other errors.
     pub fn line(&self) -> Option<usize> {
         self.position().map(|at| at.line)
     }
@@ -283,8 +284,8 @@ impl DecodeError {
         &self.body
     }
 
-    /// Masks the service key in texts that may contain it: the pointer has names from the document, and the message of a
-    /// caller's type may repeat its input.
+    /// Masks the service key in texts that may contain it: the pointer has names from the document, and the message of a type
+    /// that the caller defines may repeat the document.
     #[cfg(feature = "client")]
     pub(crate) fn mask(&mut self, mask: impl Fn(&str) -> String) {
         self.pointer = mask(&self.pointer);

@@ -1,14 +1,14 @@
 //! The limit on the number of values in a JSON document.
 //!
-//! A decoded value takes more memory than its text: `{}` is two bytes of text, and as a model about a hundred. A limit on
-//! the bytes of a document alone would allow its models to take that many times as much memory.
+//! A decoded value takes more memory than its text: `{}` is two bytes of text, but about a hundred bytes as a model. If only
+//! the bytes of a document were limited, its models could take fifty times as much memory.
 
 use crate::json::decode_error::{DecodeError, Reason};
 
 /// The maximum number of values in a document, not counting names.
 ///
-/// Each `{`, `[` and `,` outside strings counts as one value, so an empty object or array in a list counts as two. The
-/// models of the costliest document within the limit take about 330 MB.
+/// Each `{`, `[` and `,` outside strings counts as one value. An empty object or array in a list may thus count as two values.
+/// The models of the costliest document within the limit take about 330 MB.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Checks that a document holds at most [`MAX_VALUES`] values, but not that it is JSON.
@@ -26,7 +26,8 @@ pub const MAX_VALUES: usize = 1_000_000;
 /// assert_eq!(error.to_string(), "expected at most 1000000 values in the document, found more");
 /// ```
 pub fn check_value_count(body: &[u8]) -> Result<(), DecodeError> {
-    // Each value takes at least one byte, so a short document passes. Only the last, slow count leaves out strings.
+    // Each value takes at least one byte, so a short document passes. The last count is the slowest, and is exact: it skips
+    // strings.
     if body.len() <= MAX_VALUES
         || count_marks(body) <= MAX_VALUES
         || count_values(body) <= MAX_VALUES
@@ -47,7 +48,7 @@ pub(crate) fn without_bom(body: &[u8]) -> &[u8] {
 
 /// Counts the marks `{`, `[` and `,`, including marks in strings.
 fn count_marks(json: &[u8]) -> usize {
-    // With sums of one byte each, the compiler can add many at a time.
+    // If each sum is one byte, the compiler can use instructions that add many bytes at a time.
     json.chunks(CHUNK_BYTES)
         .map(|chunk| {
             let is_mark = |byte: &u8| u8::from(matches!(byte, b'{' | b'[' | b','));
@@ -59,7 +60,7 @@ fn count_marks(json: &[u8]) -> usize {
 /// The chunk size: small enough that a byte can hold the sum, and a multiple of the size of a processor's registers.
 const CHUNK_BYTES: usize = 192;
 
-/// Counts the values, and stops above the limit.
+/// Counts the values outside strings, and stops above the limit.
 fn count_values(json: &[u8]) -> usize {
     let mut count = 0;
     let mut bytes = json.iter();

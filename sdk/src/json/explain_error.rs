@@ -1,7 +1,7 @@
 //! Explanation of a decoding error, found by reading the document a second time.
 //!
 //! A reader over the lexer reports only the position at which it stopped. This module finds the value there and compares it
-//! with the field table. Public for the bindings, which have their own reader; not for use by others.
+//! with the field table. Public for the bindings, which have their own reader; not for use by other crates.
 
 use serde_json::{error::Category, value::RawValue};
 
@@ -40,7 +40,7 @@ pub fn explain(body: &[u8], kind: FieldKind, stopped_at: usize) -> DecodeError {
 }
 
 /// Returns the error of a document whose decoding was cancelled.
-pub fn cancelled(body: &[u8]) -> DecodeError {
+pub fn cancelled_error(body: &[u8]) -> DecodeError {
     DecodeError::for_document(Reason::Cancelled, body)
 }
 
@@ -57,7 +57,7 @@ fn syntax_reason(error: &serde_json::Error) -> Reason {
     }
 }
 
-/// Returns the reason of an error of serde_json: the document is not JSON, or a type of the caller's rejected it.
+/// Returns the reason of an error of serde_json: the document is not JSON, or a type that the caller defines rejected it.
 #[cfg(feature = "client")]
 pub(crate) fn serde_reason(error: &serde_json::Error) -> Reason {
     if !error.is_data() {
@@ -99,32 +99,32 @@ impl ErrorSearch<'_> {
     fn lone_surrogate_reason(&self) -> Reason {
         Reason::NotJson {
             reason: "lone surrogate".to_owned(),
-            at: Position::of_last_byte(self.lexer.slice_from(0), self.lexer.position() + 1),
+            at: Position::from_byte_count(self.lexer.slice_from(0), self.lexer.position() + 1),
         }
     }
 
     /// Explains the error in an object: a model or, if `None`, a map of strings.
     fn explain_object(&mut self, model: Option<&'static Model>) -> LexResult<Reason> {
         let fields = model.map_or(&[][..], |model| model.fields);
-        let required = fields.iter().filter(|it| it.presence == Presence::Required);
-        let mut missing: Vec<_> = required.collect();
+        let required_fields = fields.iter().filter(|it| it.presence == Presence::Required);
+        let mut missing_fields: Vec<_> = required_fields.collect();
         let mut position = 0;
-        let mut more = self.lexer.begin_object()?;
-        while more {
+        let mut has_more = self.lexer.begin_object()?;
+        while has_more {
             let Ok(name) = self.lexer.read_name() else {
                 return Ok(self.lone_surrogate_reason());
             };
             position += 1;
-            missing.retain(|field| field.wire != name);
+            missing_fields.retain(|field| field.wire != name);
             if self.stopped_in_next_value()? {
                 let field = fields.iter().find(|field| field.wire == name);
                 self.is_optional |= field.is_some_and(|it| it.presence != Presence::Required);
                 self.path.push(Step::Field(name, Some(position)));
                 return self.explain_value(field.map_or(FieldKind::String, |field| field.kind));
             }
-            more = self.lexer.next_field()?;
+            has_more = self.lexer.next_field()?;
         }
-        let missing = missing.first().ok_or(LexError)?;
+        let missing = missing_fields.first().ok_or(LexError)?;
         self.path.push(Step::Field(missing.wire.into(), None));
         Ok(Reason::Missing)
     }
@@ -132,14 +132,14 @@ impl ErrorSearch<'_> {
     /// Explains the error in an array of models.
     fn explain_array(&mut self, model: &'static Model) -> LexResult<Reason> {
         let mut index = 0;
-        let mut more = self.lexer.begin_array()?;
-        while more {
+        let mut has_more = self.lexer.begin_array()?;
+        while has_more {
             if self.stopped_in_next_value()? {
                 self.path.push(Step::Item(index));
                 return self.explain_value(FieldKind::Model(model));
             }
             index += 1;
-            more = self.lexer.next_item()?;
+            has_more = self.lexer.next_item()?;
         }
         Err(LexError)
     }

@@ -48,7 +48,7 @@ pub struct UnreadableField {
 }
 
 impl UnreadableField {
-    /// Creates one. For bindings, which have their own models.
+    /// Creates a skipped field. For the bindings, which have their own models.
     #[doc(hidden)]
     pub fn new(pointer: String, expected: Expected, json: Json) -> Self {
         Self {

@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Ends waits for the ledger once the job is cancelled. Outcomes are still recorded; other transactions may fail with
-/// [`Cause::InUse`](super::error::Cause).
+/// A flag that ends waits for the ledger once the job is cancelled. Outcomes are still recorded; transactions that record no
+/// outcome may fail with [`Cause::InUse`](super::error::Cause).
 #[derive(Clone, Debug, Default)]
 pub(super) struct CancellationFlag(Arc<AtomicBool>);
 

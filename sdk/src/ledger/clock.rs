@@ -45,15 +45,15 @@ impl Clock {
         if let Some(process) = &self.process {
             return process.unix_ms();
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        let unix_time = SystemTime::now().duration_since(UNIX_EPOCH);
+        unix_time.map_or(0, |unix_time| {
+            i64::try_from(unix_time.as_millis()).unwrap_or(i64::MAX)
         })
     }
 }
 
-/// Reads a clock that also runs while the machine is suspended, because leases also end then. `std::time::Instant` stops during
-/// suspension on Linux and on Apple's systems.
+/// Reads a clock that also runs while the machine is suspended, because leases also end during that time. `std::time::Instant`
+/// stops during suspension on Linux and on Apple's systems.
 #[cfg(unix)]
 fn elapsed() -> Duration {
     use rustix::time::{ClockId, clock_gettime};

@@ -10,9 +10,9 @@ use std::{
 
 use crate::value::named_enum;
 
-/// A ledger that cannot be used, or a manual change that it rejects.
+/// Error of a ledger that cannot be used, or that rejects a manual change.
 ///
-/// The message of `Display` also says what to do about it.
+/// The message of `Display` also says what to do about the error.
 #[derive(Clone)]
 pub struct LedgerError(Arc<Inner>);
 
@@ -36,20 +36,21 @@ named_enum! {
     /// The kind of a [`LedgerError`].
     #[non_exhaustive]
     LedgerErrorKind {
-        /// Another program has held its lock for half a minute, or this process was forked from one that had a ledger open.
+        /// Another program has held the ledger's lock for half a minute, or this process was forked from one that had a ledger
+        /// open.
         InUse = "in_use",
-        /// It is the ledger of another service.
+        /// The ledger belongs to another service.
         OtherService = "other_service",
-        /// Its keys have another name than the keys of the job.
+        /// The ledger's keys have another name than the keys of the job.
         OtherKeys = "other_keys",
         /// The file or database is not a ledger, its name or URL is unsuitable, or the operation does not exist for this kind
         /// of ledger: the message says which.
         NotALedger = "not_a_ledger",
-        /// It was created by a newer version of dealkit.
+        /// The ledger was created by a newer version of dealkit.
         NewerFormat = "newer_format",
-        /// It was changed by something other than dealkit, or damaged by the disk.
+        /// The ledger was changed by something other than dealkit, or damaged by the disk.
         Broken = "broken",
-        /// The file was moved, deleted or replaced while it was open.
+        /// The ledger was moved, deleted or replaced while it was open.
         Moved = "moved",
         /// An entry to be recorded is invalid or contradicts the ledger. [`LedgerError::index`] is its position, if there are
         /// several.
@@ -65,15 +66,15 @@ named_enum! {
 pub(super) enum Cause {
     InUse,
     Forked,
-    /// The service of the ledger and the service of the client.
+    /// The ledger and the client are for different services. The fields are the services' base URLs.
     OtherService {
-        recorded: String,
-        used: String,
+        ledger_url: String,
+        client_url: String,
     },
-    /// The name of the ledger's keys and the name of the keys in use.
+    /// The ledger's keys and the keys in use have different names.
     OtherKeys {
-        recorded: Option<String>,
-        used: Option<String>,
+        ledger_name: Option<String>,
+        used_name: Option<String>,
     },
     NotALedger(&'static str),
     NewerFormat(i64),
@@ -82,14 +83,14 @@ pub(super) enum Cause {
     Unsupported(&'static str),
     /// The file can be reached by a second name. The text says how.
     SecondName(&'static str),
-    /// The file or the tables were moved, deleted or replaced. The text is the participle.
+    /// The file or the tables were moved, deleted or replaced. The text says which, such as `deleted`.
     Moved(&'static str),
     /// The base URL to be recorded is invalid.
     InvalidBaseUrl(Cow<'static, str>),
     InvalidDatabaseUrl(&'static str),
     /// There is no connection to the database, or no response.
     Unreachable(String),
-    /// Other jobs may consider this one dead.
+    /// The job's lease in the database has ended: other jobs may consider this job dead.
     LeaseLost,
     /// The lock file that shows that the job is alive was deleted.
     LockDeleted,
@@ -185,8 +186,8 @@ impl LedgerError {
 }
 
 impl Cause {
-    /// Writes the message: the event, and what to do. Advice must not lead to a second agent, so it never suggests replacing a
-    /// ledger that has rows by a new one.
+    /// Writes the message: the event, and what to do. The advice must not lead to a second agent: it never suggests replacing a
+    /// ledger that has rows by a new ledger.
     fn message(&self, is_database: bool) -> String {
         const AGAIN: &str = "try again with the same ledger, which knows what was sent";
         let subject = if is_database { "it" } else { "the file" };
@@ -197,38 +198,48 @@ impl Cause {
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
                 .to_owned(),
-            Cause::OtherService { recorded, used } => {
-                let another = if is_database {
+            Cause::OtherService {
+                ledger_url,
+                client_url,
+            } => {
+                let new_ledger = if is_database {
                     "another schema, with ?schema=NAME at the end of the URL,"
                 } else {
                     "another ledger"
                 };
                 format!(
-                    "it is the ledger of another service, {recorded}, and this is a client of {used}. If that is the same \
+                    "it is the ledger of another service, {ledger_url}, and this is a client of {client_url}. If that is the same \
                      service, with the same agents, at another base URL, record the new base URL in the ledger. If they are \
-                     separate services, each with its own agents, name {another} for {used}"
+                     separate services, each with its own agents, name {new_ledger} for {client_url}"
                 )
             }
-            Cause::OtherKeys { recorded, used } => {
-                let name = |key_name: &Option<String>| match key_name {
+            Cause::OtherKeys {
+                ledger_name,
+                used_name,
+            } => {
+                let describe_name = |key_name: &Option<String>| match key_name {
                     Some(name) => format!("are called {name:?}"),
                     None => "have no name".to_owned(),
                 };
-                let differ = format!("{}, but the keys in use {}", name(recorded), name(used));
+                let difference = format!(
+                    "{}, but the keys in use {}",
+                    describe_name(ledger_name),
+                    describe_name(used_name)
+                );
                 format!(
-                    "its keys {differ}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
+                    "its keys {difference}. Nothing was sent: with other keys the ledger would recognise none of its rows, and \
                      every agent would be created again. Use the ledger's own keys"
                 )
             }
             Cause::NotALedger(why) => {
-                let unused = if is_database {
+                let new_target = if is_database {
                     "another schema, with ?schema=NAME at the end of the URL"
                 } else {
                     "a file that does not exist yet"
                 };
                 format!(
                     "{subject} is not a ledger ({why}), and was left unchanged; name the ledger of a job. If it was one, \
-                     restore it from a backup. Only if these rows never had a ledger, name {unused}"
+                     restore it from a backup. Only if these rows never had a ledger, name {new_target}"
                 )
             }
             Cause::NewerFormat(version) => format!(

@@ -12,10 +12,11 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The jobs of this process, as pairs of process id and job number. A forked child inherits the list, but none of the locks, so
-/// its own id does not match.
+/// The jobs of this process, as pairs of process id and job number. A forked child inherits the list, but not the locks. It
+/// does not find the inherited pairs, because its process id is another.
 ///
-/// The list replaces a check of the files: a process that opens and closes its own lock file releases the lock.
+/// The list is needed because a process cannot check its own lock files: opening and closing such a file would release the
+/// lock.
 static JOBS: Mutex<Vec<(u32, i64)>> = Mutex::new(Vec::new());
 
 /// The lock of a job of this process. Dropping it releases the lock and removes the file.
@@ -46,7 +47,7 @@ impl LockFile {
 /// The device and inode of a file, or a substitute on systems without them.
 pub(super) type FileIdentity = (u64, u64);
 
-/// Returns the identity of a file, by which a later file with the same name is distinguished from it.
+/// Returns the identity of a file. A later file with the same name has another identity.
 pub(super) fn identify(metadata: &Metadata) -> FileIdentity {
     #[cfg(unix)]
     let identity = {
@@ -120,7 +121,8 @@ pub(super) fn is_alive(ledger: &Path, number: i64) -> bool {
     };
     let has_ended = try_lock(&file).unwrap_or(false);
     if has_ended {
-        // Removed while locked here: a job that has created the file and is about to lock it then notices that it is gone.
+        // Remove the file while it is locked here. A job that has just created the file, and is about to lock it, then notices
+        // that the file is gone.
         let _ = fs::remove_file(&path);
     }
     !has_ended
@@ -149,7 +151,7 @@ fn remove_leftover_files(ledger: &Path) {
     }
 }
 
-/// Follows the ledger's name in the names of the jobs' files, before the number of the job.
+/// The part of a lock file's name between the ledger's name and the number of the job.
 const JOB_SUFFIX: &str = "-job-";
 
 /// Returns whether this is the name of a lock file or of an unfinished ledger.

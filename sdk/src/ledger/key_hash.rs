@@ -13,8 +13,8 @@ pub(super) fn ignores_case(key_name: Option<&str>) -> bool {
     key_name == Some("email")
 }
 
-/// Normalizes a key as a ledger whose keys have this name does before it compares keys. Two rows whose normalized keys are
-/// equal are the same row.
+/// Normalizes a key for comparison, as a ledger does if its keys have this name. Rows whose normalized keys are equal are the
+/// same row.
 ///
 /// The result is in Unicode's normal form C, without invisible format characters (category Cf), and in lower case if the keys
 /// are named `email`.
@@ -30,21 +30,22 @@ pub fn normalize_key<'a>(name: impl Into<Option<&'a str>>, key: &str) -> String 
 }
 
 /// Normalizes a key for comparison: Unicode form NFC, without format characters (category Cf), and in lower case if the keys
-/// are named `email`. Programs that copy a table write `é` in either form, and add invisible characters to cells.
+/// are named `email`. Programs that copy a table may write `é` as one or as two characters, and may add invisible characters to
+/// cells.
 pub(crate) fn normalize<'a>(key_name: Option<&str>, key: &'a str) -> Cow<'a, str> {
-    let visible: Cow<'a, str> = if key.is_ascii() {
+    let visible_text: Cow<'a, str> = if key.is_ascii() {
         key.into()
     } else {
         let categories = CodePointMapData::<GeneralCategory>::new();
         let is_visible = |c: &char| categories.get(*c) != GeneralCategory::Format;
-        let visible: String = key.chars().filter(is_visible).collect();
+        let visible_text: String = key.chars().filter(is_visible).collect();
         let nfc = ComposingNormalizerBorrowed::new_nfc();
-        nfc.normalize(&visible).into_owned().into()
+        nfc.normalize(&visible_text).into_owned().into()
     };
     if ignores_case(key_name) {
-        visible.to_lowercase().into()
+        visible_text.to_lowercase().into()
     } else {
-        visible
+        visible_text
     }
 }
 
@@ -66,12 +67,12 @@ impl Salt {
         KeyHash(self.hash("", normalize(key_name, key).as_bytes()))
     }
 
-    /// Hashes an e-mail address, compared as keys named `email` are.
+    /// Hashes an e-mail address, normalized as a key with the name `email` is.
     pub(crate) fn hash_email(&self, email: &str) -> ValueHash {
         ValueHash(self.hash("email\0", normalize(Some("email"), email.trim()).as_bytes()))
     }
 
-    /// Hashes a request. Requests that differ only in the order of members, white space or escapes have the same hash.
+    /// Hashes a request. Requests have equal hashes if they differ only in the order of members, white space or escapes.
     pub(crate) fn hash_request(&self, body: &[u8]) -> ValueHash {
         let mut canonical = String::with_capacity(body.len());
         let is_written = serde_json::from_slice(body)
@@ -89,7 +90,8 @@ impl Salt {
         self.hash("header\0", header)
     }
 
-    /// Computes the BLAKE2b hash of the salt, the purpose and the value.
+    /// Computes the BLAKE2b hash of the salt, the purpose and the value. Equal values with different purposes have different
+    /// hashes.
     fn hash(&self, purpose: &str, value: &[u8]) -> [u8; 16] {
         let hash = Blake2b128::new_with_prefix(self.0);
         hash.chain_update(purpose)

@@ -27,9 +27,10 @@ const SEND_LIMIT: Duration = Duration::from_secs(40);
     allow(dead_code, reason = "only a database has leases")
 )]
 pub(super) enum Liveness {
-    /// It holds a lock on this file, which the operating system releases when the process ends. `None` if it only reads.
+    /// The job holds a lock on this file, which the operating system releases when the process ends. `None` if the ledger is
+    /// only read.
     Lock(Option<LockFile>),
-    /// It renews its lease in the database.
+    /// The job renews its lease in the database.
     Lease,
 }
 
@@ -46,7 +47,7 @@ struct LeaseState {
     /// The number of leases that have begun. Rows claimed under an earlier lease must not be sent.
     number: u64,
     /// The end of the lease in the database, on the job's own clock.
-    until: Option<Duration>,
+    ends_at: Option<Duration>,
     /// The locked file, if the job has one in place of a lease in a database.
     lock: Option<LockFile>,
 }
@@ -63,7 +64,7 @@ impl Lease {
     pub(super) fn begin(&self, liveness: Liveness, now: Duration) {
         let mut state = self.lock_state();
         state.number += 1;
-        (state.until, state.lock) = match liveness {
+        (state.ends_at, state.lock) = match liveness {
             Liveness::Lock(lock) => (None, lock),
             Liveness::Lease => (Some(now + SEND_LIMIT), None),
         };
@@ -71,12 +72,12 @@ impl Lease {
 
     /// Extends the lease, counted from this time.
     pub(super) fn renew(&self, now: Duration) {
-        self.lock_state().until = Some(now + SEND_LIMIT);
+        self.lock_state().ends_at = Some(now + SEND_LIMIT);
     }
 
     /// Ends the lease, because other jobs may already consider this job dead.
     pub(super) fn end(&self) {
-        self.lock_state().until = Some(Duration::ZERO);
+        self.lock_state().ends_at = Some(Duration::ZERO);
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -85,18 +86,18 @@ impl Lease {
 
     /// Returns the time for which rows claimed under the lease with this number may still be sent: zero if that lease is over,
     /// `None` if there is no limit.
-    pub(super) fn remaining(&self, number: u64) -> Option<Duration> {
+    pub(super) fn remaining_time(&self, number: u64) -> Option<Duration> {
         let now = self.clock.elapsed();
         let current = self.lock_state();
         if number != current.number || current.lock.as_ref().is_some_and(|lock| !lock.exists()) {
             return Some(Duration::ZERO);
         }
-        Some(current.until?.saturating_sub(now))
+        Some(current.ends_at?.saturating_sub(now))
     }
 
     /// Returns whether the current lease is over.
     pub(super) fn has_ended(&self) -> bool {
-        self.remaining(self.number()) == Some(Duration::ZERO)
+        self.remaining_time(self.number()) == Some(Duration::ZERO)
     }
 
     fn lock_state(&self) -> MutexGuard<'_, LeaseState> {

@@ -68,11 +68,12 @@ enum Kind {
 }
 
 impl Ledger {
-    /// Names the ledger in this file, an SQLite database, which the first job creates. For the URL of a database, use
-    /// [`postgres`](Self::postgres): every operation rejects a URL passed here, and no message shows it.
+    /// Returns the ledger in the SQLite file with this path. Nothing is opened; the first job creates the file. For the URL of
+    /// a database, call [`postgres`](Self::postgres). If a URL is passed here, every operation returns an error, and no message
+    /// shows the URL.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        // Any part of a URL may be a password.
+        // Messages show the path, but any part of a URL may be a password.
         let is_shown = !may_be_database_url(&path.to_string_lossy());
         let path = if is_shown {
             path
@@ -85,8 +86,9 @@ impl Ledger {
         })
     }
 
-    /// Names the ledger in this PostgreSQL database, for jobs on many machines (feature `ledger-postgres`). The first job
-    /// creates its tables, in a separate schema. For another service, or for keys with another name, name another schema.
+    /// Returns the ledger in a PostgreSQL database, which jobs on many machines can share (feature `ledger-postgres`). The
+    /// first job creates the ledger's tables, in a separate schema. Each schema holds one ledger, for one service and one kind
+    /// of idempotency keys: for any other, name another schema.
     ///
     /// The URL looks like `postgresql://user:password@host:5432/database`; escape characters other than letters and digits in a
     /// user name or password, such as `%40` for `@`. The password can also come from the environment variable `PGPASSWORD`. In
@@ -131,34 +133,36 @@ impl Ledger {
     /// Returns the ledgers in a folder, sorted by name. A file is recognised as a ledger by its content. Subfolders are not
     /// searched, and a missing folder has no ledgers.
     ///
-    /// Two ledgers know nothing of each other's rows. So before a job starts a new ledger, [look up its keys](Self::look_up) in
-    /// the existing ledgers.
+    /// A ledger does not know the rows of other ledgers. Before a job starts a new ledger, [look up the job's
+    /// keys](Self::look_up) in the existing ledgers.
     ///
     /// # Errors
     /// If the folder cannot be read.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, LedgerError> {
         let folder = folder.as_ref();
-        let failed = |error| LedgerError::for_file(folder, Cause::Io(error));
+        let io_error = |error| LedgerError::for_file(folder, Cause::Io(error));
         if !folder.exists() {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            // A ledger that a job is still creating has no rows yet; if that job was killed, the file never gets any.
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(io_error)? {
+            let path = entry.map_err(io_error)?.path();
+            // Skip a ledger that a job is still creating: it has no rows yet. If that job was killed, the ledger never gets any
+            // rows.
             if !is_job_file(&path) && is_ledger(&path) {
-                found.push(path);
+                paths.push(path);
             }
         }
-        found.sort();
-        Ok(found
+        paths.sort();
+        Ok(paths
             .into_iter()
             .map(|path| Self::sqlite(path).without_waiting())
             .collect())
     }
 
-    /// Limits the wait for other programs that hold the file's lock to one second, in place of half a minute: for files that
-    /// the user has not named, such as the ledgers [in a folder](Self::in_folder). A database is not affected.
+    /// Limits the wait for a lock of another program on the file to one second. The default is half a minute. Use this limit
+    /// for files that the user has not named, such as the ledgers [in a folder](Self::in_folder). A ledger in a database is not
+    /// affected.
     pub fn without_waiting(mut self) -> Self {
         if let Kind::Sqlite {
             waits_for_locks, ..
@@ -169,13 +173,14 @@ impl Ledger {
         self
     }
 
-    /// Returns the ledger's row for each of these keys, in their order; `None` for a row that the next run sends.
+    /// Returns the ledger's row for each of these keys, in the order of the keys; `None` for a key whose row the next run
+    /// sends.
     ///
-    /// `key_name` is the name of the keys, as in [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is written, and
-    /// jobs may have the ledger open. If the file does not exist yet, every item is `None`.
+    /// `key_name` says what the keys are, such as `email`: see [`CreateMany::ledger`](crate::CreateMany::ledger). Nothing is
+    /// written, and jobs may have the ledger open. If the ledger does not exist yet, every item is `None`.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a ledger, or its keys have another name.
+    /// If the ledger cannot be read, if the file or database is not a ledger, or if the ledger's keys have another name.
     pub fn look_up<'a, K: AsRef<str>>(
         &self,
         key_name: impl Into<Option<&'a str>>,
@@ -185,8 +190,8 @@ impl Ledger {
         self.look_up_all(key_name.into(), rows)
     }
 
-    /// Looks up rows as [`look_up`](Self::look_up) does, and compares the requests. Each row is a pair of its key and the
-    /// request that it has now; [`LedgerRow::request_differs`] is true if another request was sent.
+    /// Looks up rows as [`look_up`](Self::look_up) does, and compares their requests. Each item of `rows` is the key of a row
+    /// and its current request. [`LedgerRow::request_differs`] is true if a different request was sent for the row.
     ///
     /// # Errors
     /// The same as for `look_up`.
@@ -216,8 +221,8 @@ impl Ledger {
             store.run(|store| store.check_key_name(key_name))?;
             let header = store.header().clone();
             let hashes: Vec<_> = rows.iter().map(|(key, _)| header.hash(key)).collect();
-            let existing = store.run(|store| store.look_up(&hashes))?.into_iter();
-            let compared = existing.zip(&rows).map(|(row, (_, request))| {
+            let existing_rows = store.run(|store| store.look_up(&hashes))?.into_iter();
+            let compared_rows = existing_rows.zip(&rows).map(|(row, (_, request))| {
                 let body = request.as_ref().map(|json| json.as_str().as_bytes());
                 let request = RequestInfo {
                     body_hash: body.map(|body| header.salt.hash_request(body)),
@@ -225,15 +230,15 @@ impl Ledger {
                 };
                 Some(row?.compared_with(&request))
             });
-            Ok(compared.collect())
+            Ok(compared_rows.collect())
         })
     }
 
-    /// Returns, for each of these e-mail addresses, a row whose request had this address, or `None` if none was sent. This
-    /// finds rows whose keys have changed. Addresses are compared without regard to case.
+    /// Returns, for each of these e-mail addresses, a row whose request had this address; `None` if no such row was sent. Use
+    /// it to find rows whose keys have changed since they were sent. Addresses are compared without regard to case.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not a ledger.
+    /// If the ledger cannot be read, or if the file or database is not a ledger.
     pub fn look_up_emails<E: AsRef<str>>(
         &self,
         emails: impl IntoIterator<Item = E>,
@@ -246,24 +251,24 @@ impl Ledger {
             };
             let salt = store.header().salt;
             let hashes: Vec<_> = emails.iter().map(|email| salt.hash_email(email)).collect();
-            let found = store.run(|store| store.read_emails(&hashes))?.into_iter();
+            let entries = store.run(|store| store.read_emails(&hashes))?.into_iter();
             let first_row =
                 |entries: Vec<RowEntry>| entries.iter().find_map(RowEntry::to_ledger_row);
-            Ok(found.map(first_row).collect())
+            Ok(entries.map(first_row).collect())
         })
     }
 
     /// Checks that this is the ledger of the service with this base URL. A ledger that does not exist yet passes.
     ///
     /// # Errors
-    /// If it is the ledger of another service, or cannot be read; or if `base_url` is not a base URL.
+    /// If the ledger belongs to another service or cannot be read, or if `base_url` is not a base URL.
     pub fn check_service(&self, base_url: &str) -> Result<(), LedgerError> {
         self.run_off_thread(|| {
-            let service = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
+            let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
             let store = self.open(false)?;
             store.map_or(Ok(()), |store| {
                 let header = store.header();
-                header.check_service(&base_url::normalize(&service))
+                header.check_service(&base_url::normalize(&url))
             })
         })
     }
@@ -271,31 +276,32 @@ impl Ledger {
     /// Counts the ledger's rows, and lists the unresolved ones.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a ledger, or is damaged.
+    /// If the ledger cannot be read or is damaged, or if the file or database is not a ledger.
     pub fn summary(&self) -> Result<LedgerSummary, LedgerError> {
         self.with_store(false, maintenance::summarize)
     }
 
-    /// Records the agents that were found for rows. Each entry is the key of a row and its agent, or `None` if the row has no
-    /// agent. Returns the number of rows that changed.
+    /// Records the agents that you have found for rows. Each entry is the key of a row and the row's agent, or `None` if the
+    /// row has no agent. Returns the number of rows that changed.
     ///
-    /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without
-    /// one. Use it also, with `None`, for rejected rows that you have corrected since, so that the next run sends them.
+    /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without an
+    /// agent. Use it also, with `None`, for rejected rows that you have corrected: the next run then sends them.
     ///
-    /// A row can be resolved again. Entries that the ledger already has are skipped. When this returns, everything is on disk.
+    /// A row can be resolved more than once. Entries that the ledger already has are skipped. When this method returns, every
+    /// entry is on disk.
     ///
     /// # Errors
-    /// If the ledger does not have a key, the service itself confirmed that it created the agent, or a job is sending the row;
-    /// if a key or an agent is given twice, or another row has the agent; if an identifier is empty or a placeholder such as
-    /// `n/a`. Then nothing is recorded, and [`LedgerError::index`] is the position of the entry. No error shows a key. Also if
-    /// the file cannot be read or written, or is not a ledger.
+    /// If the ledger does not have a key, if the service has confirmed that it created the row's agent, or if a job is sending
+    /// the row. If two entries have the same key or agent, or if another row has the agent. If an identifier is empty, or a
+    /// placeholder such as `n/a`. In these cases nothing is recorded, and [`LedgerError::index`] is the position of the entry.
+    /// No error shows a key. Also if the ledger cannot be read or written, or if the file or database is not a ledger.
     pub fn resolve<K: AsRef<str>>(
         &self,
-        found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+        resolutions: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        let found = collect_owned(found);
+        let resolutions = collect_owned(resolutions);
         self.with_store(true, |store| {
-            maintenance::resolve(store, found, true, self.clock().unix_ms())
+            maintenance::resolve(store, resolutions, true, self.clock().unix_ms())
         })
     }
 
@@ -305,42 +311,42 @@ impl Ledger {
     /// The same as for `resolve`.
     pub fn resolve_dry_run<K: AsRef<str>>(
         &self,
-        found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+        resolutions: impl IntoIterator<Item = (K, Option<AgentId>)>,
     ) -> Result<usize, LedgerError> {
-        let found = collect_owned(found);
+        let resolutions = collect_owned(resolutions);
         self.with_store(true, |store| {
-            maintenance::resolve(store, found, false, self.clock().unix_ms())
+            maintenance::resolve(store, resolutions, false, self.clock().unix_ms())
         })
     }
 
-    /// Records that the service has another base URL from now on, because its host was renamed, for example. Jobs for the new
-    /// URL are then accepted, and jobs for the old one are not.
+    /// Records a new base URL of the service, for example because the service's host was renamed. From then on, the ledger
+    /// accepts jobs for the new URL, and rejects jobs for the old URL.
     ///
-    /// Only do this if it is the same service, with the same agents: jobs for the new URL will not create agents that the
-    /// ledger has as created.
+    /// Only do this if the new URL leads to the same service, with the same agents: jobs for the new URL will not create agents
+    /// that the ledger has as created.
     ///
     /// # Errors
-    /// If `base_url` is not a base URL, or if the file cannot be read or written, or is not a ledger.
+    /// If `base_url` is not a base URL, if the ledger cannot be read or written, or if the file or database is not a ledger.
     pub fn set_base_url(&self, base_url: &str) -> Result<(), LedgerError> {
         self.with_store(true, |store| {
             let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
-            let service = base_url::normalize(&url);
+            let new_url = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
-                let is_changed = !base_url::is_same(&header.service, &service);
+                let is_changed = !base_url::is_same(&header.service, &new_url);
                 Ok(is_changed.then(|| Header {
-                    service: service.clone(),
+                    service: new_url.clone(),
                     ..header.clone()
                 }))
             })
         })
     }
 
-    /// Copies a consistent snapshot of the ledger to a new file. Jobs may have the ledger open. The copy is a ledger, too, but
-    /// lacks the rows that are sent after the backup: do not run jobs with it.
+    /// Copies a consistent snapshot of the ledger to a new file. Jobs may have the ledger open. The copy is a ledger, too. Do
+    /// not run jobs with the copy: it lacks the rows that are sent after the backup, and a job would send these again.
     ///
     /// # Errors
-    /// If the file exists, or cannot be written; or if the ledger cannot be read, or is in a database: copy that with its own
-    /// tools, such as `pg_dump`.
+    /// If the new file exists already or cannot be written, or if the ledger cannot be read. Also if the ledger is in a
+    /// database: copy the database with its own tools, such as `pg_dump`.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<(), LedgerError> {
         let to = to.as_ref();
         let Some(path) = self.path() else {
@@ -349,18 +355,18 @@ impl Ledger {
             );
             return Err(LedgerError::new(self.location(), cause));
         };
-        let failed = |cause| LedgerError::for_file(path, cause);
-        let store = Sqlite::open(path, false, true).map_err(failed)?;
+        let make_error = |cause| LedgerError::for_file(path, cause);
+        let store = Sqlite::open(path, false, true).map_err(make_error)?;
         let mut store =
-            store.ok_or_else(|| failed(io::Error::from(io::ErrorKind::NotFound).into()))?;
+            store.ok_or_else(|| make_error(io::Error::from(io::ErrorKind::NotFound).into()))?;
         // A copy of a damaged ledger would be of no use.
-        maintenance::summarize(&mut store).map_err(failed)?;
+        maintenance::summarize(&mut store).map_err(make_error)?;
         store
             .backup(to)
             .map_err(|cause| LedgerError::for_file(to, cause))
     }
 
-    /// Opens an existing ledger, and calls a function with it.
+    /// Opens an existing ledger, and calls a function with its store. `writes` is true if the function changes the ledger.
     fn with_store<T: Send>(
         &self,
         writes: bool,
@@ -368,13 +374,13 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         self.run_off_thread(|| {
             let store = self.open(writes)?;
-            let missing = || io::Error::from(io::ErrorKind::NotFound);
-            store.ok_or_else(missing)?.run(work)
+            let not_found = || io::Error::from(io::ErrorKind::NotFound);
+            store.ok_or_else(not_found)?.run(work)
         })
     }
 
-    /// Calls a function that uses the ledger. With PostgreSQL, whose client needs an async runtime, it runs on another thread,
-    /// because the calling thread may belong to a runtime.
+    /// Calls a function that uses the ledger. For PostgreSQL, the function runs on another thread: the PostgreSQL client blocks
+    /// on an async runtime, which is impossible on a thread that already belongs to a runtime.
     fn run_off_thread<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, Cause> + Send,
@@ -382,12 +388,12 @@ impl Ledger {
         let result = match &self.0 {
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => {
-                let joined = thread::scope(|scope| {
+                let thread_result = thread::scope(|scope| {
                     let thread = thread::Builder::new().spawn_scoped(scope, work)?;
                     io::Result::Ok(thread.join())
                 });
-                match joined {
-                    Ok(Ok(done)) => done,
+                match thread_result {
+                    Ok(Ok(result)) => result,
                     Ok(Err(panic)) => resume_unwind(panic),
                     Err(error) => Err(Cause::Thread(error)),
                 }
@@ -407,7 +413,7 @@ impl Ledger {
         }
     }
 
-    /// Opens an existing ledger; `None` if there is none.
+    /// Opens the ledger; `None` if it does not exist yet.
     fn open(&self, writes: bool) -> Result<Option<Box<dyn Store>>, Cause> {
         Ok(match &self.0 {
             Kind::Sqlite {
@@ -421,7 +427,7 @@ impl Ledger {
         })
     }
 
-    /// Opens the ledger of a job, or creates it, and records the name of its keys.
+    /// Opens the ledger for requests to be sent, or creates it. Records the name of the keys in the ledger.
     pub(super) fn open_to_send(
         &self,
         service: &str,
@@ -451,7 +457,7 @@ impl Ledger {
         Ok(store)
     }
 
-    /// Starts the worker of a job, or of a client's single creates, on a thread of its own.
+    /// Starts the worker of a job, or of a client's single creates if `is_job` is false, on a separate thread.
     pub(crate) fn start_worker(
         &self,
         is_job: bool,
@@ -462,15 +468,15 @@ impl Ledger {
         let open_store = move |cancellation: &CancellationFlag| {
             this.open_to_send(&service, key_name.as_deref(), cancellation)
         };
-        let (writer, worker) =
+        let (open_ledger, worker) =
             OpenLedger::new(self.location(), is_job, self.clock(), Box::new(open_store));
         match &self.0 {
             #[cfg(feature = "simulation")]
             Kind::Memory(ledger) => {
                 ledger.spawn_worker(worker);
-                Ok(writer)
+                Ok(open_ledger)
             }
-            _ => writer.start_thread(worker),
+            _ => open_ledger.start_thread(worker),
         }
     }
 
@@ -482,7 +488,7 @@ impl Ledger {
         }
     }
 
-    /// Names the ledger in a simulated database, as this process uses it.
+    /// Returns the ledger in a simulated database, as this process uses it.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn in_memory(database: &SimulatedDatabase, process: Arc<dyn Process>) -> Self {
@@ -507,7 +513,7 @@ fn is_database_url(name: &str) -> bool {
     scheme.is_some_and(|scheme| ["postgresql", "postgres"].contains(&&*scheme.to_ascii_lowercase()))
 }
 
-/// Returns whether this may be the URL of a database, such as a URL with another scheme, or libpq's `host=… password=…`.
+/// Returns whether this may be the URL of a database instead of a path: a URL with any scheme, or libpq's `host=… password=…`.
 fn may_be_database_url(name: &str) -> bool {
     let is_parameter = |word: &str| {
         let name = word
@@ -563,10 +569,10 @@ impl fmt::Display for Ledger {
 }
 
 fn collect_owned<K: AsRef<str>>(
-    found: impl IntoIterator<Item = (K, Option<AgentId>)>,
+    resolutions: impl IntoIterator<Item = (K, Option<AgentId>)>,
 ) -> Vec<(String, Option<AgentId>)> {
-    let found = found.into_iter();
-    found
+    let resolutions = resolutions.into_iter();
+    resolutions
         .map(|(key, id)| (key.as_ref().to_owned(), id))
         .collect()
 }

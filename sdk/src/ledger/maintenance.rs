@@ -18,7 +18,7 @@ use crate::value::{AgentId, Json};
 pub struct LedgerSummary {
     /// The base URL of the service.
     pub service: String,
-    /// The name of the keys, such as `email`, if a job has set it.
+    /// The name of the idempotency keys, such as `email` for e-mail addresses; `None` if no job has named them.
     pub key_name: Option<String>,
     /// Rows whose agents the service has created.
     pub succeeded: usize,
@@ -84,24 +84,24 @@ pub enum Resolution {
     /// The row certainly has no agent, and no request for it is still in transit: the row is sent again. If the agent was only
     /// not found *yet*, use [`Unknown`](Self::Unknown).
     NoAgent,
-    /// It cannot be determined: the outcome stays unknown, and nothing is sent.
+    /// Whether the agent exists cannot be determined: the outcome stays unknown, and nothing is sent.
     Unknown,
 }
 
-/// Records the agents that were found, and returns the number of rows that this changes. With `commits` false, checks
-/// everything and changes nothing. `now` is the time in milliseconds since 1970.
+/// Records the agents that an operator has found for rows, and returns the number of changed rows. If `commits` is false,
+/// checks the entries and counts the rows, but changes nothing. `now` is the time in milliseconds since 1970.
 pub(super) fn resolve(
     store: &mut dyn Store,
-    found: Vec<(String, Option<AgentId>)>,
+    resolutions: Vec<(String, Option<AgentId>)>,
     commits: bool,
     now: i64,
 ) -> Result<usize, Cause> {
-    let found = found.into_iter();
-    let found: Vec<_> = found
+    let resolutions = resolutions.into_iter();
+    let resolutions: Vec<_> = resolutions
         .map(|(key, agent_id)| (store.header().hash(&key), agent_id))
         .collect();
     let mut keys = HashSet::new();
-    for (index, (key, _)) in found.iter().enumerate() {
+    for (index, (key, _)) in resolutions.iter().enumerate() {
         if !keys.insert(*key) {
             return Err(Cause::Rejected(index, Rejection::DuplicateKey));
         }
@@ -110,35 +110,35 @@ pub(super) fn resolve(
         keys: keys.into_iter().collect(),
         ..TransactionScope::default()
     };
-    for (_, agent_id) in &found {
+    for (_, agent_id) in &resolutions {
         scope.add_agent(agent_id.as_ref());
     }
-    let mut changed = 0;
+    let mut changed_count = 0;
     let mut work = |_: &Header, rows: &mut Rows, owners: &mut AgentOwners| {
-        let known = |key| rows.get(key).and_then(Row::current).is_some();
-        if let Some(index) = found.iter().position(|(key, _)| !known(key)) {
-            // This check comes first, because an unknown key may cause the other errors.
+        let has_entry = |key| rows.get(key).and_then(Row::current).is_some();
+        if let Some(index) = resolutions.iter().position(|(key, _)| !has_entry(key)) {
+            // This check comes first, because an unknown key may also cause the errors below.
             return Err(Cause::Rejected(index, Rejection::UnknownKey));
         }
-        changed = 0;
-        let mut agents = HashSet::new();
-        for (index, (key, agent_id)) in found.iter().enumerate() {
+        changed_count = 0;
+        let mut seen_agents = HashSet::new();
+        for (index, (key, agent_id)) in resolutions.iter().enumerate() {
             let agent_id = agent_id.as_ref();
-            let is_new = agent_id.is_none_or(|id| agents.insert(id));
-            let checked =
+            let is_first_use = agent_id.is_none_or(|id| seen_agents.insert(id));
+            let check_result =
                 check_agent(owners, *key, agent_id).map_err(|rejection| match rejection {
-                    Rejection::AgentOfAnotherRow if !is_new => Rejection::DuplicateAgent,
+                    Rejection::AgentOfAnotherRow if !is_first_use => Rejection::DuplicateAgent,
                     rejection => rejection,
                 });
             let row = rows.entry(*key).or_default();
-            let resolved = checked.and_then(|()| row.resolve(now, agent_id));
-            changed +=
-                usize::from(resolved.map_err(|rejection| Cause::Rejected(index, rejection))?);
+            let is_changed = check_result.and_then(|()| row.resolve(now, agent_id));
+            changed_count +=
+                usize::from(is_changed.map_err(|rejection| Cause::Rejected(index, rejection))?);
         }
         Ok(commits)
     };
     store.change_rows(&scope, &mut work)?;
-    Ok(changed)
+    Ok(changed_count)
 }
 
 /// Counts the rows of a ledger, and lists the unresolved ones.

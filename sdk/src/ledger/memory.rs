@@ -29,20 +29,20 @@ pub struct Database(Arc<Mutex<Tables>>);
 
 struct Tables {
     /// The start of the database's clock.
-    started: Instant,
+    clock_start: Instant,
     header: Option<Header>,
     rows: Rows,
     /// The end of each job's lease.
-    jobs: BTreeMap<i64, Duration>,
+    lease_ends: BTreeMap<i64, Duration>,
     last_job: u32,
     /// The jobs that have learned from the database that their leases have ended.
-    rejected: BTreeSet<i64>,
-    /// The number of claims under another header than the job's.
+    rejected_jobs: BTreeSet<i64>,
+    /// The number of claims that were committed although the ledger's header had changed since the job opened the ledger.
     misplaced_claims: usize,
-    /// True while another ledger has this one's name.
+    /// True while the ledger is replaced by another ledger with its name.
     is_moved: bool,
-    /// Entries of a transaction without a response, which is committed before the next one.
-    pending: Vec<(KeyHash, i64, Option<RowEntry>)>,
+    /// The entries of a transaction whose response was lost. The transaction is committed before the next one begins.
+    pending_entries: Vec<(KeyHash, i64, Option<RowEntry>)>,
 }
 
 /// A committed entry of a row. The last entry of a row is the current one.
@@ -65,15 +65,15 @@ impl Database {
     #[expect(clippy::new_without_default, reason = "it reads the clock")]
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Tables {
-            started: Instant::now(),
+            clock_start: Instant::now(),
             header: None,
             rows: Rows::new(),
-            jobs: BTreeMap::new(),
+            lease_ends: BTreeMap::new(),
             last_job: 0,
-            rejected: BTreeSet::new(),
+            rejected_jobs: BTreeSet::new(),
             misplaced_claims: 0,
             is_moved: false,
-            pending: Vec::new(),
+            pending_entries: Vec::new(),
         })))
     }
 
@@ -95,17 +95,17 @@ impl Database {
 
     /// Ends the leases of all jobs, as if they had not been renewed in time.
     pub fn end_leases(&self) {
-        self.lock_tables().jobs.clear();
+        self.lock_tables().lease_ends.clear();
     }
 
-    /// Replaces the ledger by another one, or restores it.
+    /// Replaces the ledger by another ledger if `is_moved` is true, or else restores it.
     pub fn set_moved(&self, is_moved: bool) {
         self.lock_tables().is_moved = is_moved;
     }
 
     /// Returns the numbers of the jobs that have learned from the database that they may send nothing more.
     pub fn rejected_jobs(&self) -> BTreeSet<i64> {
-        self.lock_tables().rejected.clone()
+        self.lock_tables().rejected_jobs.clone()
     }
 
     /// Returns the number of claims that were committed although the header had changed since their jobs opened the ledger.
@@ -142,8 +142,10 @@ fn process_number(job: i64) -> u32 {
 
 impl Tables {
     fn is_alive(&self, job: i64) -> bool {
-        let now = self.started.elapsed();
-        self.jobs.get(&job).is_some_and(|until| *until > now)
+        let now = self.clock_start.elapsed();
+        self.lease_ends
+            .get(&job)
+            .is_some_and(|lease_end| *lease_end > now)
     }
 
     /// Returns the row with this key, and sets for each job of its entries whether the job is alive now.
@@ -174,10 +176,11 @@ impl Tables {
         self.rows.retain(|_, row| !row.0.is_empty());
     }
 
-    /// Commits the transaction without a response. Other transactions wait for it, because it has locked its rows.
+    /// Commits the transaction whose response was lost. Other transactions wait for this commit, because the transaction has
+    /// locked its rows.
     fn end_pending(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        self.write_entries(pending);
+        let pending_entries = std::mem::take(&mut self.pending_entries);
+        self.write_entries(pending_entries);
     }
 
     fn find_owners(&self, agent: &str) -> Vec<KeyHash> {
@@ -271,8 +274,8 @@ impl SimulatedLedger {
         let header = header.clone();
         tables.last_job += 1;
         let job = (i64::from(self.process.number()) << 32) | i64::from(tables.last_job);
-        let until = tables.started.elapsed() + LEASE;
-        tables.jobs.insert(job, until);
+        let lease_end = tables.clock_start.elapsed() + LEASE;
+        tables.lease_ends.insert(job, lease_end);
         Ok(MemoryStore {
             ledger: self.clone(),
             header,
@@ -280,7 +283,8 @@ impl SimulatedLedger {
         })
     }
 
-    /// Begins a transaction, and returns how it will end. Fails if the database cannot be used.
+    /// Begins a transaction. Returns the end that the simulated process has chosen for it, such as a lost response. Fails if
+    /// the database cannot be used.
     fn begin_transaction(&self, access: Access) -> Result<TransactionEnd, Cause> {
         let unreachable = || Cause::Unreachable("the connection is broken".to_owned());
         match self.process.transaction_end(access) {
@@ -309,7 +313,11 @@ impl MemoryStore {
 impl Drop for MemoryStore {
     fn drop(&mut self) {
         if !self.ledger.process.has_ended() {
-            self.ledger.database.lock_tables().jobs.remove(&self.job);
+            self.ledger
+                .database
+                .lock_tables()
+                .lease_ends
+                .remove(&self.job);
         }
     }
 }
@@ -373,15 +381,15 @@ impl Store for MemoryStore {
             return Err(Cause::Moved("replaced"));
         }
         if has_claims && !tables.is_alive(self.job) {
-            tables.rejected.insert(self.job);
+            tables.rejected_jobs.insert(self.job);
             return Err(Cause::LeaseLost);
         }
-        let stored: Rows = scope
+        let stored_rows: Rows = scope
             .keys
             .iter()
             .map(|key| (*key, tables.read_row(key)))
             .collect();
-        let mut rows = stored.clone();
+        let mut rows = stored_rows.clone();
         let agents = scope.agents.iter();
         let mut owners: AgentOwners = agents
             .map(|agent| (agent.clone(), tables.find_owners(agent)))
@@ -389,14 +397,14 @@ impl Store for MemoryStore {
         if !work(&header, &mut rows, &mut owners)? {
             return Ok(());
         }
-        let entries = diff_entries(&stored, &rows);
+        let entries = diff_entries(&stored_rows, &rows);
         let entries = entries.map(|change| (change.key, change.number, change.new.cloned()));
         let entries: Vec<_> = entries.collect();
         let is_misplaced = has_claims && header != self.header;
         tables.misplaced_claims += usize::from(is_misplaced);
         if let TransactionEnd::Unanswered { commits } = transaction_end {
             if commits {
-                tables.pending = entries;
+                tables.pending_entries = entries;
             }
             return Err(Cause::Unreachable("the connection broke".to_owned()));
         }
@@ -409,8 +417,8 @@ impl Store for MemoryStore {
         let mut tables = self.ledger.database.lock_tables();
         let is_alive = tables.is_alive(self.job);
         if is_alive && transaction_end != (TransactionEnd::Unanswered { commits: false }) {
-            let until = tables.started.elapsed() + LEASE;
-            tables.jobs.insert(self.job, until);
+            let lease_end = tables.clock_start.elapsed() + LEASE;
+            tables.lease_ends.insert(self.job, lease_end);
         }
         match transaction_end {
             TransactionEnd::Unanswered { .. } => {
@@ -418,7 +426,7 @@ impl Store for MemoryStore {
             }
             _ => {
                 if !is_alive {
-                    tables.rejected.insert(self.job);
+                    tables.rejected_jobs.insert(self.job);
                 }
                 Ok(is_alive)
             }

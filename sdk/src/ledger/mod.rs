@@ -1,19 +1,19 @@
 //! Ledgers: local logs of idempotency keys, which keep programs from creating an agent twice.
 //!
 //! With [`CreateMany::ledger`](crate::CreateMany::ledger), an interrupted job can be run again, even after a crash of the
-//! machine: the ledger knows which rows were sent, and none creates a second agent. Several jobs may share a ledger, on one
-//! machine or, with PostgreSQL, on many: each row is sent by one of them. [`Call::once`](crate::Call::once) creates one agent
-//! under an idempotency key, for a program that may be run twice.
+//! machine: the ledger records which rows were sent, so that no row creates a second agent. Several jobs may share a ledger, on
+//! one machine or, with PostgreSQL, on many: each row is sent by only one job. [`Call::once`](crate::Call::once) creates one
+//! agent under an idempotency key, for a program that may be run twice.
 //!
 //! [`Ledger`] also has the manual operations between two runs: look up rows, resolve the unresolved ones, and record that the
 //! service has another base URL. None of these sends a request.
 
 // `row` has the rules of one row, without any database, and `key_hash` the hashes stored in place of keys, requests and e-mail
 // addresses. `store` is the interface of a database; `sqlite`, `postgres` and, for the simulator, `memory` implement it. A
-// `lease` limits the time in which a job may send; `job_lock` is its counterpart for SQLite, a locked file. The `worker` of an
-// open ledger uses the store in steps, which the thread in `open_ledger` executes, for a job or for the single creates of a
-// client (`open_ledger_cache`). `maintenance` has the manual operations. The simulator replaces `process` and `clock`. Nothing
-// in this folder knows requests or connections.
+// `lease` in a database limits the time in which a job may send; with SQLite, `job_lock` has a locked file instead. The
+// `worker` of an open ledger uses the store in steps, which the thread in `open_ledger` executes, for a job or for the single
+// creates of a client (`open_ledger_cache`). `maintenance` has the manual operations. The simulator replaces `process` and
+// `clock`. No code in this folder sends requests.
 
 #[cfg(feature = "ledger")]
 mod cancellation;

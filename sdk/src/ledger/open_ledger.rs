@@ -27,7 +27,7 @@ use super::{
 };
 use crate::value::AgentId;
 
-/// The time for which the end of a job waits for requests that record no outcomes.
+/// The time for which the end of a job waits for look-ups and claims, which record no outcomes.
 const FLUSH_GRACE: Duration = Duration::from_millis(100);
 
 /// An open ledger. Dropping it does not block: the worker writes what was recorded, and then closes the ledger.
@@ -42,17 +42,17 @@ pub(crate) struct OpenLedger {
 #[derive(Clone)]
 pub(crate) struct LedgerHandle {
     location: LedgerLocation,
-    process: u32,
+    process_id: u32,
     requests: mpsc::UnboundedSender<Request>,
-    /// The rows that were claimed in this process and have no recorded outcome. The database knows only the job, which may
-    /// record anything about its rows: it cannot distinguish two calls with the same key.
-    claimed: Arc<Mutex<HashSet<KeyHash>>>,
+    /// The keys of the rows that this process has claimed and whose outcomes are not recorded yet. The database cannot replace
+    /// this set: it knows only the job of a claim, and so cannot distinguish two calls of a job with the same key.
+    claimed_keys: Arc<Mutex<HashSet<KeyHash>>>,
     lease: Lease,
 }
 
 impl OpenLedger {
-    /// Returns an open ledger and its worker, which a driver runs. The worker opens the file or database when it first needs
-    /// it.
+    /// Returns an open ledger and its worker, which a driver must run. The worker opens the file or database only when the
+    /// first request needs it.
     pub(super) fn new(
         location: LedgerLocation,
         is_job: bool,
@@ -62,9 +62,9 @@ impl OpenLedger {
         let (requests, receiver) = mpsc::unbounded_channel();
         let handle = LedgerHandle {
             location: location.clone(),
-            process: process::id(),
+            process_id: process::id(),
             requests,
-            claimed: Arc::default(),
+            claimed_keys: Arc::default(),
             lease: Lease::new(clock.clone()),
         };
         let worker = Worker {
@@ -75,7 +75,7 @@ impl OpenLedger {
             clock,
             lease: handle.lease.clone(),
             cancellation: CancellationFlag::default(),
-            claimed: Arc::clone(&handle.claimed),
+            claimed_keys: Arc::clone(&handle.claimed_keys),
             state: Default::default(),
         };
         let open_ledger = Self {
@@ -114,20 +114,20 @@ impl OpenLedger {
 
     /// Stops the worker. The future completes once the ledger is closed.
     pub(crate) fn close(&mut self) -> impl Future<Output = ()> + Send + use<> {
-        let (closing, closed) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let is_sent = self
             .handle
-            .send_request(Request::Close(Some(closing)))
+            .send_request(Request::Close(Some(sender)))
             .is_ok();
         self.stops_worker = !is_sent;
         async move {
             if is_sent {
-                let _ = closed.await;
+                let _ = receiver.await;
             }
         }
     }
 
-    /// Lets the worker stop once the last handle is dropped.
+    /// Drops this value without stopping the worker, which then runs until the last handle is dropped.
     pub(super) fn detach(mut self) {
         self.stops_worker = false;
     }
@@ -139,8 +139,8 @@ impl Drop for OpenLedger {
             return;
         }
         self.cancellation.cancel();
-        let closed = self.handle.send_request(Request::Close(None));
-        if closed.is_err() && self.handle.is_forked() {
+        let send_result = self.handle.send_request(Request::Close(None));
+        if send_result.is_err() && self.handle.is_forked() {
             // Dropping the last sender would wake the thread, which does not exist in a forked child.
             mem::forget(self.handle.clone());
         }
@@ -152,7 +152,7 @@ impl LedgerHandle {
         &self,
         key: String,
     ) -> impl Future<Output = Result<LookUpResult, LedgerError>> + Send + use<> {
-        self.request_reply(|sender| Request::LookUp(key, sender))
+        self.send_with_reply(|sender| Request::LookUp(key, sender))
     }
 
     /// Claims a row. Once this completes, the claim is durable, and the row may be sent or resolved. If another job or call was
@@ -161,22 +161,26 @@ impl LedgerHandle {
     pub(crate) async fn claim(
         &self,
         key: KeyHash,
-        when: WhenUnresolved,
+        when_unresolved: WhenUnresolved,
         request: RequestInfo,
     ) -> Result<Option<LedgerRow>, LedgerError> {
-        if !self.lock_claimed().insert(key) {
+        if !self.lock_claimed_keys().insert(key) {
             return Ok(Some(LedgerRow::in_flight()));
         }
-        let claim = Write::Claim { key, when, request };
+        let claim = Write::Claim {
+            key,
+            when_unresolved,
+            request,
+        };
         let existing = self.write(claim).await?;
         if existing.is_some() {
-            self.lock_claimed().remove(&key);
+            self.lock_claimed_keys().remove(&key);
         }
         Ok(existing)
     }
 
-    /// Records the agent that was found for a claimed row, or that it has none. `index` is the row's index in the job. Once
-    /// this completes, the record is durable.
+    /// Records the agent that was found for a claimed row, or that the row has no agent. `index` is the row's index in the job.
+    /// Once this completes, the record is durable.
     pub(crate) async fn resolve(
         &self,
         key: KeyHash,
@@ -190,7 +194,7 @@ impl LedgerHandle {
         };
         self.write(resolve).await?;
         // If the agent is rejected above, the row stays claimed until another outcome is recorded.
-        self.lock_claimed().remove(&key);
+        self.lock_claimed_keys().remove(&key);
         Ok(())
     }
 
@@ -201,21 +205,23 @@ impl LedgerHandle {
         key: KeyHash,
         outcome: Option<RowEntry>,
     ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
-        let written = self.write(Write::RecordOutcome { key, outcome });
+        let write_future = self.write(Write::RecordOutcome { key, outcome });
         // Later claims of the row are executed after this write.
-        self.lock_claimed().remove(&key);
-        written
+        self.lock_claimed_keys().remove(&key);
+        write_future
     }
 
     fn write(
         &self,
         write: Write,
     ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
-        self.request_reply(|sender| Request::Write(write, sender))
+        self.send_with_reply(|sender| Request::Write(write, sender))
     }
 
-    fn lock_claimed(&self) -> MutexGuard<'_, HashSet<KeyHash>> {
-        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_claimed_keys(&self) -> MutexGuard<'_, HashSet<KeyHash>> {
+        self.claimed_keys
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of the lease under which rows are claimed now.
@@ -225,7 +231,7 @@ impl LedgerHandle {
 
     /// Fails if other jobs may consider the lease with this number ended: rows claimed under it must not be sent any more.
     pub(crate) fn check_lease(&self, number: u64) -> Result<(), LedgerError> {
-        match self.lease.remaining(number) {
+        match self.lease.remaining_time(number) {
             Some(Duration::ZERO) => Err(self.make_error(match self.location {
                 LedgerLocation::File(_) => Cause::LockDeleted,
                 LedgerLocation::Database(_) => Cause::LeaseLost,
@@ -237,7 +243,7 @@ impl LedgerHandle {
     /// Waits until the lease with this number ends. Never completes if the lease has no end.
     pub(crate) async fn wait_until_lease_ends(&self, number: u64) {
         // The lease may have been renewed during the wait.
-        while let Some(remaining) = self.lease.remaining(number) {
+        while let Some(remaining) = self.lease.remaining_time(number) {
             if remaining.is_zero() {
                 return;
             }
@@ -246,16 +252,16 @@ impl LedgerHandle {
         std::future::pending().await
     }
 
-    fn request_reply<T: Send, A: FnOnce(ReplySender<T>) -> Request>(
+    fn send_with_reply<T: Send, A: FnOnce(ReplySender<T>) -> Request>(
         &self,
-        request: A,
+        make_request: A,
     ) -> impl Future<Output = Result<T, LedgerError>> + Send + use<T, A> {
-        let (sender, wait) = oneshot::channel();
-        let receiver = self.send_request(request(sender));
+        let (sender, receiver) = oneshot::channel();
+        let send_result = self.send_request(make_request(sender));
         let this = self.clone();
         async move {
-            receiver?;
-            wait.await.unwrap_or_else(|_| Err(this.closed_error()))
+            send_result?;
+            receiver.await.unwrap_or_else(|_| Err(this.closed_error()))
         }
     }
 
@@ -268,7 +274,7 @@ impl LedgerHandle {
     }
 
     fn is_forked(&self) -> bool {
-        self.process != process::id()
+        self.process_id != process::id()
     }
 
     fn closed_error(&self) -> LedgerError {
@@ -282,7 +288,7 @@ impl LedgerHandle {
 
 /// Runs the worker until no more requests can arrive.
 fn run_worker(mut worker: Worker) {
-    let waker = Arc::new(Unpark(thread::current())).into();
+    let waker = Arc::new(ThreadWaker(thread::current())).into();
     let context = &mut Context::from_waker(&waker);
     loop {
         match worker.next_action() {
@@ -297,9 +303,10 @@ fn run_worker(mut worker: Worker) {
     }
 }
 
-struct Unpark(Thread);
+/// Waker that unparks a thread.
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

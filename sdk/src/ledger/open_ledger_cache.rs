@@ -1,4 +1,4 @@
-//! Cache of the ledgers that a client has opened for its single creates, so that not every create opens one.
+//! Cache of the ledgers that a client has opened for its single creates, so that a create need not open its ledger again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,8 @@ use super::{
     open_ledger::{LedgerHandle, OpenLedger},
 };
 
-/// The number of ledgers that stay open. Each takes a thread, so the least recently used one is closed.
+/// The number of ledgers that stay open. Each open ledger takes a thread. Beyond this number, the least recently used ledger is
+/// closed.
 const MAX_OPEN: usize = 16;
 
 /// The ledger, the base URL of the service, and the name of the keys.
@@ -19,26 +20,26 @@ type CacheKey = (Ledger, String, Option<String>);
 pub(crate) struct OpenLedgerCache(Mutex<Vec<(CacheKey, OpenLedger)>>);
 
 impl OpenLedgerCache {
-    /// Returns a handle of the ledger for this service and this name of the keys, and starts its worker if it is not open.
-    /// Waits for nothing: the worker opens the file or database when it handles the first request.
+    /// Returns a handle of the ledger for this service and this name of the keys, and starts the ledger's worker if it is not
+    /// running. Does not block: the worker opens the file or database when it handles the first request.
     pub(crate) fn handle(
         &self,
         ledger: &Ledger,
-        service: String,
+        base_url: String,
         key_name: Option<String>,
     ) -> Result<LedgerHandle, LedgerError> {
-        let cache_key = (ledger.clone(), service, key_name);
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = cached.iter().position(|(key, _)| *key == cache_key);
+        let cache_key = (ledger.clone(), base_url, key_name);
+        let mut cached_ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = cached_ledgers.iter().position(|(key, _)| *key == cache_key);
         let open_ledger = match position {
-            Some(position) => cached.remove(position).1,
+            Some(position) => cached_ledgers.remove(position).1,
             None => ledger.start_worker(false, cache_key.1.clone(), cache_key.2.clone())?,
         };
         let handle = open_ledger.handle().clone();
-        cached.push((cache_key, open_ledger));
-        if cached.len() > MAX_OPEN {
+        cached_ledgers.push((cache_key, open_ledger));
+        if cached_ledgers.len() > MAX_OPEN {
             // Calls that still use this ledger continue.
-            cached.remove(0).1.detach();
+            cached_ledgers.remove(0).1.detach();
         }
         Ok(handle)
     }

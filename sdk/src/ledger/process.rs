@@ -4,15 +4,15 @@ use std::{fmt, future, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
-/// A simulated process, which decides the faults of its ledger. The default methods have no faults, and clocks that stand
-/// still.
+/// A simulated process, which decides the faults of its ledger. With the default methods, there are no faults, and the clocks
+/// stand still.
 pub trait Process: fmt::Debug + Send + Sync {
-    /// Returns the number of the process, which is the high half of the numbers of its jobs.
+    /// Returns the number of the process, which is the upper 32 bits of the number of each job of the process.
     fn number(&self) -> u32 {
         0
     }
 
-    /// Returns whether the process has ended. Destructors that run later must not change the database.
+    /// Returns whether the process has ended: destructors that run after that must not change the database.
     fn has_ended(&self) -> bool {
         false
     }
@@ -46,7 +46,7 @@ pub trait Process: fmt::Debug + Send + Sync {
 /// The purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A job begins.
+    /// A job opens the ledger.
     Open,
     /// Rows are read.
     Read,
@@ -67,7 +67,8 @@ pub enum TransactionEnd {
     Unreachable,
     /// The disk is full, and nothing changes.
     DiskFull,
-    /// The connection breaks before the response. The transaction is committed or rolled back before the next one that writes.
+    /// The connection breaks before the response. The transaction is committed or rolled back before the next transaction that
+    /// writes.
     Unanswered {
         /// True if the transaction is committed.
         commits: bool,

@@ -39,7 +39,7 @@ pub(crate) struct RowEntry {
     pub(crate) noted_at: i64,
 }
 
-/// Hashes of a row's request, and the row's label. They identify the request without its personal data.
+/// Hashes of a row's request, and the row's label. They identify the request, but reveal none of its personal data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     /// The hash of the request's body.
@@ -80,11 +80,12 @@ pub(crate) enum WhenUnresolved {
     Report,
     /// The job sends the row again.
     Resend,
-    /// The job claims the row to ask the program's callback whether the agent exists. No job sends the row meanwhile.
+    /// The job claims the row to ask the callback of [`CreateMany::resolve`](crate::CreateMany::resolve) whether the agent
+    /// exists. No job sends the row meanwhile.
     Ask,
 }
 
-/// The latest entry of a row that a job must not simply send.
+/// A row of a ledger that a job does not send, because its outcome is known or must be resolved first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LedgerRow {
@@ -183,25 +184,25 @@ impl RowEntry {
         })
     }
 
-    /// Makes the claim of a row whose current entry is `old`. A claim that only asks about the row retains the data of the
-    /// earlier request: if the job is killed, the operator still needs them.
+    /// Makes an entry that claims a row whose current entry is `old`. A claim that only asks about the row retains the data of
+    /// the earlier request: if the job is killed, the operator still needs that data.
     pub(super) fn new_claim(
         old: Option<&Self>,
-        when: WhenUnresolved,
+        when_unresolved: WhenUnresolved,
         request: &RequestInfo,
         job: i64,
         now: i64,
     ) -> Self {
-        let retained = old.filter(|_| when == WhenUnresolved::Ask);
+        let retained_entry = old.filter(|_| when_unresolved == WhenUnresolved::Ask);
         Self {
-            request: retained.map_or(request, |old| &old.request).clone(),
-            status: retained.and_then(|old| old.status),
-            request_id: retained.and_then(|old| old.request_id.clone()),
+            request: retained_entry.map_or(request, |old| &old.request).clone(),
+            status: retained_entry.and_then(|old| old.status),
+            request_id: retained_entry.and_then(|old| old.request_id.clone()),
             job: Some(Job {
                 number: job,
                 is_alive: true,
             }),
-            claimed_at: retained.map_or(now, |old| old.claimed_at),
+            claimed_at: retained_entry.map_or(now, |old| old.claimed_at),
             noted_at: now,
             ..Self::new(State::Sending)
         }
@@ -212,9 +213,9 @@ impl RowEntry {
         DateTime::from_timestamp_millis(self.claimed_at)
     }
 
-    /// Returns whether an outcome that a job records replaces this entry, which is the row's current one or the one before the
-    /// job's claim. It does not if this entry is about another request that may have created the agent, or if it would lose the
-    /// agent's identifier.
+    /// Returns whether an outcome that a job records replaces this entry, the row's latest one without the job's own claim.
+    /// This entry stays if it is about another request that may have created the agent, or if the agent's identifier would be
+    /// lost.
     fn is_replaced_by(&self, outcome: &Self) -> bool {
         match self.state {
             State::Succeeded | State::Resolved if self.agent_id.is_some() => {
@@ -245,14 +246,15 @@ impl Row {
         &mut self,
         job: i64,
         now: i64,
-        when: WhenUnresolved,
+        when_unresolved: WhenUnresolved,
         request: &RequestInfo,
     ) -> Option<LedgerRow> {
         let existing = self.current().and_then(RowEntry::to_ledger_row);
-        let may_claim = |row: &LedgerRow| when != WhenUnresolved::Report && row.is_unresolved();
+        let may_claim =
+            |row: &LedgerRow| when_unresolved != WhenUnresolved::Report && row.is_unresolved();
         let blocking = existing.filter(|row| !may_claim(row));
         if blocking.is_none() {
-            let claim = RowEntry::new_claim(self.current(), when, request, job, now);
+            let claim = RowEntry::new_claim(self.current(), when_unresolved, request, job, now);
             self.0.push(claim);
         }
         blocking
@@ -270,14 +272,15 @@ impl Row {
         }
     }
 
-    /// Records the outcome of the row, or with `None`, that no part of the request reached the service. `jobs` are the numbers
-    /// under which the job, or the client that has opened the ledger several times, may have claimed the row.
+    /// Records the outcome of the row; `None` means that no part of the request reached the service. `jobs` are the job numbers
+    /// under which the row may have been claimed: more than one if a client has reopened the ledger.
     pub(super) fn record_outcome(&mut self, jobs: &[i64], now: i64, outcome: Option<RowEntry>) {
         let is_own_claim =
             |entry: &RowEntry| entry.job.is_some_and(|job| jobs.contains(&job.number));
         let decides_agent =
             |outcome: &RowEntry| matches!(outcome.state, State::Succeeded | State::Resolved);
-        // Entries that other jobs have added since the claim stay above this outcome, unless it says whether the agent exists.
+        // Entries that other jobs have added since the claim stay the latest ones, unless this outcome decides whether the
+        // agent exists.
         let later_entries = match self.0.iter().rposition(is_own_claim) {
             Some(claim) if !outcome.as_ref().is_some_and(decides_agent) => {
                 self.0.split_off(claim + 1)
@@ -294,8 +297,8 @@ impl Row {
             // The outcome takes the position of the claim. If it is dropped below, the claim is withdrawn.
             false
         } else {
-            // The row has changed since the claim, or the claim was never written. That a look-up found no agent says nothing
-            // about a request that was sent since.
+            // The row has changed since the claim, or the claim was never written. A look-up that found no agent then proves
+            // nothing: a request may have been sent after the look-up.
             let has_no_agent =
                 |outcome: &RowEntry| outcome.state == State::Resolved && outcome.agent_id.is_none();
             outcome.as_ref().is_some_and(has_no_agent)
@@ -307,32 +310,35 @@ impl Row {
         self.0.extend(later_entries);
     }
 
-    /// Records the agent that an operator has found for the row, or that there is none. Returns whether this changes the row.
+    /// Records the agent that an operator has found for the row, or that the row has no agent. Returns whether this changes the
+    /// row.
     pub(super) fn resolve(
         &mut self,
         now: i64,
         agent_id: Option<&AgentId>,
     ) -> Result<bool, Rejection> {
         let old = self.current().ok_or(Rejection::UnknownKey)?;
-        let found = agent_id.map(AgentId::as_str);
-        let known = old.agent_id.as_deref();
-        let changes = match old.state {
+        let found_id = agent_id.map(AgentId::as_str);
+        let known_id = old.agent_id.as_deref();
+        let is_changed = match old.state {
             State::Sending if old.is_in_flight() => return Err(Rejection::InFlight),
-            State::Succeeded if agent_id.is_none() || known.is_some_and(|id| Some(id) != found) => {
+            State::Succeeded
+                if agent_id.is_none() || known_id.is_some_and(|id| Some(id) != found_id) =>
+            {
                 return Err(Rejection::AlreadyCreated);
             }
-            State::Succeeded | State::Resolved => known != found,
+            State::Succeeded | State::Resolved => known_id != found_id,
             _ => true,
         };
-        if changes {
-            let resolved = RowEntry {
+        if is_changed {
+            let resolution = RowEntry {
                 claimed_at: old.claimed_at,
                 noted_at: now,
                 ..self.new_resolution(agent_id)
             };
-            self.0.push(resolved);
+            self.0.push(resolution);
         }
-        Ok(changes)
+        Ok(is_changed)
     }
 }
 
@@ -379,7 +385,7 @@ impl LedgerRow {
     }
 }
 
-/// Converts a stored status. A number that is no status code comes from a file that another program has changed.
+/// Converts a stored status. A number that is no status code becomes `None`: another program has changed the ledger.
 fn status_code(status: Option<u16>) -> Option<StatusCode> {
     StatusCode::from_u16(status?).ok()
 }
@@ -406,7 +412,7 @@ const NO_AGENT_PLACEHOLDERS: [&str; 12] = [
     "unknown",
 ];
 
-/// Checks that this can be the agent of the row with this key, and adds the row to the agent's owners.
+/// Checks that the row with this key can have this agent, and adds the row to the agent's owners.
 pub(super) fn check_agent(
     owners: &mut AgentOwners,
     key: KeyHash,
@@ -434,10 +440,10 @@ pub(super) fn check_agent(
     Ok(())
 }
 
-/// Returns whether an identifier stands for "no agent", in any spelling: without letters and digits, one of
-/// [`NO_AGENT_PLACEHOLDERS`], or the result of a failed look-up in a spreadsheet, such as `#N/A`.
+/// Returns whether an identifier stands for "no agent". True if it has no letters or digits, if it is `0` or one of
+/// [`NO_AGENT_PLACEHOLDERS`] in any spelling, or if it is the result of a failed look-up in a spreadsheet, such as `#N/A`.
 fn is_placeholder(id: &str) -> bool {
-    let word = id.to_lowercase();
-    let word: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
+    let lower = id.to_lowercase();
+    let word: String = lower.chars().filter(|c| c.is_alphanumeric()).collect();
     id.starts_with('#') || matches!(&*word, "" | "0") || NO_AGENT_PLACEHOLDERS.contains(&&*word)
 }

@@ -28,16 +28,16 @@ pub(super) fn check_format(version: i64) -> Result<(), Cause> {
     }
 }
 
-/// An open ledger in a database. It stores entries, and knows none of the rules about them.
+/// An open ledger in a database. A store reads and writes entries; the rules about entries are in `row`.
 ///
-/// Every method may block on the disk, the network or other jobs, so only threads that may block call them.
+/// Every method may block on the disk, the network or other jobs. Call them only on threads that may block.
 pub(super) trait Store: Send {
     fn header(&self) -> &Header;
 
     /// Returns the number of the job that has opened the ledger; 0 outside of jobs.
     fn job(&self) -> i64;
 
-    /// Returns the way in which other jobs learn that this one is alive.
+    /// Returns the way in which other jobs learn that this job is alive.
     fn liveness(&self) -> Liveness;
 
     /// Replaces the cause of a failure by a more precise one, if possible.
@@ -56,9 +56,9 @@ pub(super) trait Store: Send {
     /// Calls a function with the current entry of each row.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(RowEntry)) -> Result<(), Cause>;
 
-    /// Changes rows in one transaction, isolated from all others, and durable when this returns. If the transaction fails, the
-    /// function may be called again. If the function fails or returns false, nothing is changed. A transaction with claims
-    /// fails if other jobs may already consider this one dead.
+    /// Calls `work`, which changes rows, in one transaction. The transaction is isolated from all others, and durable when this
+    /// method returns. If the transaction fails, `work` may be called again. If `work` fails or returns false, nothing is
+    /// changed. A transaction with claims fails if other jobs may already consider this job dead.
     fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause>;
 
     /// Renews the lease of the job. Returns false if the lease has ended.
@@ -66,8 +66,8 @@ pub(super) trait Store: Send {
         Ok(true)
     }
 
-    /// Changes the header in one transaction, during which no row is claimed. The function gets the current header and whether
-    /// the ledger has no rows, and returns the new header, or `None` to change nothing.
+    /// Changes the header in one transaction, during which no row is claimed. `work` gets the current header and whether the
+    /// ledger has no rows; it returns the new header, or `None` to change nothing.
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause>;
 }
 
@@ -77,7 +77,7 @@ pub(super) type HeaderChange<'a> =
 
 pub(super) type Rows = BTreeMap<KeyHash, Row>;
 
-/// Changes the rows in a [`TransactionScope`], given the ledger's current header.
+/// Changes the rows in a [`TransactionScope`], given the ledger's current header. Returns false to change nothing.
 pub(super) type RowsChange<'a> =
     &'a mut dyn FnMut(&Header, &mut Rows, &mut AgentOwners) -> Result<bool, Cause>;
 
@@ -114,10 +114,10 @@ impl TransactionScope {
     }
 }
 
-/// A change of one entry of a row: `old` is `None` for a new entry, `new` for one to be deleted.
+/// A change of one entry of a row: `old` is `None` for a new entry; `new` is `None` for an entry to be deleted.
 pub(super) struct EntryChange<'a> {
     pub(super) key: KeyHash,
-    /// The position of the entry in its row, from 0.
+    /// The position of the entry in its row, counted from 0.
     pub(super) number: i64,
     pub(super) old: Option<&'a RowEntry>,
     pub(super) new: Option<&'a RowEntry>,
@@ -125,17 +125,17 @@ pub(super) struct EntryChange<'a> {
 
 /// Returns the changes that turn the stored rows into the new ones.
 pub(super) fn diff_entries<'a>(
-    stored: &'a Rows,
+    stored_rows: &'a Rows,
     rows: &'a Rows,
 ) -> impl Iterator<Item = EntryChange<'a>> + Clone {
-    static NONE: Row = Row(Vec::new());
+    static EMPTY_ROW: Row = Row(Vec::new());
     let compare = |(key, row): (&KeyHash, &'a Row)| {
-        let (key, stored) = (*key, stored.get(key).unwrap_or(&NONE));
-        let positions = (0..).zip(0..stored.0.len().max(row.0.len()));
+        let (key, stored_rows) = (*key, stored_rows.get(key).unwrap_or(&EMPTY_ROW));
+        let positions = (0..).zip(0..stored_rows.0.len().max(row.0.len()));
         positions.map(move |(number, index)| EntryChange {
             key,
             number,
-            old: stored.0.get(index),
+            old: stored_rows.0.get(index),
             new: row.0.get(index),
         })
     };
@@ -147,16 +147,17 @@ pub(super) fn diff_entries<'a>(
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) salt: Salt,
+    /// The base URL of the service.
     pub(super) service: String,
     pub(super) key_name: Option<String>,
 }
 
 /// One write of a job.
 pub(super) enum Write {
-    /// Claims a row, before the job sends it or asks about it.
+    /// Claims a row, before the job sends it or asks about it. Other jobs do not send a claimed row.
     Claim {
         key: KeyHash,
-        when: WhenUnresolved,
+        when_unresolved: WhenUnresolved,
         request: RequestInfo,
     },
     /// Records the outcome of a row; `None` if no part of the request reached the service.
@@ -164,7 +165,7 @@ pub(super) enum Write {
         key: KeyHash,
         outcome: Option<RowEntry>,
     },
-    /// Records the agent of a claimed row, or that it has none. `index` is the row's index in the job.
+    /// Records the agent of a claimed row, or that the row has no agent. `index` is the row's index in the job.
     Resolve {
         key: KeyHash,
         index: usize,
@@ -172,8 +173,8 @@ pub(super) enum Write {
     },
 }
 
-/// The result of one write: the existing row if a claim is rejected, or the index of a row and the reason why it cannot have
-/// the agent.
+/// The result of one write. `Ok(Some(row))` rejects a claim, because of this existing row. An error has the index of a row and
+/// the reason why the row cannot have the agent.
 pub(super) type WriteResult = Result<Option<LedgerRow>, (usize, Rejection)>;
 
 impl Header {
@@ -222,16 +223,17 @@ impl Header {
         self.salt.hash_key(self.key_name.as_deref(), key)
     }
 
-    /// Fails if the ledger, which a job has opened with this header, has another header by now.
-    pub(super) fn check_unchanged(&self, now: &Self) -> Result<(), Cause> {
-        if self.salt != now.salt {
+    /// Fails if the header has changed: `self` is the header that a job read when it opened the ledger, and `current` is the
+    /// ledger's header now.
+    pub(super) fn check_unchanged(&self, current: &Self) -> Result<(), Cause> {
+        if self.salt != current.salt {
             return Err(Cause::Moved("replaced"));
         }
-        now.check_service(&self.service)?;
-        if self.key_name != now.key_name {
+        current.check_service(&self.service)?;
+        if self.key_name != current.key_name {
             return Err(Cause::OtherKeys {
-                recorded: now.key_name.clone(),
-                used: self.key_name.clone(),
+                ledger_name: current.key_name.clone(),
+                used_name: self.key_name.clone(),
             });
         }
         Ok(())
@@ -243,32 +245,33 @@ impl Header {
             return Ok(());
         }
         Err(Cause::OtherService {
-            recorded: self.service.clone(),
-            used: service.to_owned(),
+            ledger_url: self.service.clone(),
+            client_url: service.to_owned(),
         })
     }
 
-    /// Fails if the keys in use have another name than the ledger's keys. The ledger would recognise no row by such keys, and
-    /// every agent would be created again. A ledger without rows accepts any name.
+    /// Fails if the keys in use have another name than the ledger's keys. With such keys, the ledger would recognise none of
+    /// its rows, and every agent would be created again. A ledger without rows accepts any name.
     pub(super) fn check_key_name(
         &self,
         key_name: Option<&str>,
         is_empty: impl FnOnce() -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
-        let Some(used) = key_name else {
+        let Some(used_name) = key_name else {
             return Ok(());
         };
-        // Keys without a name may get one, unless the name changes how they are compared: then their rows would not be found.
+        // Keys without a name may get a name, unless that name changes how keys are compared: the existing rows would then not
+        // be found.
         let is_accepted = match &self.key_name {
-            Some(recorded) => recorded == used,
+            Some(ledger_name) => ledger_name == used_name,
             None => !ignores_case(key_name),
         };
         if is_accepted || is_empty()? {
             return Ok(());
         }
         Err(Cause::OtherKeys {
-            recorded: self.key_name.clone(),
-            used: Some(used.to_owned()),
+            ledger_name: self.key_name.clone(),
+            used_name: Some(used_name.to_owned()),
         })
     }
 }
@@ -315,8 +318,8 @@ impl dyn Store + '_ {
         Ok(self.read(keys)?.into_iter().map(to_row).collect())
     }
 
-    /// Performs writes in one transaction, which is durable when this returns. `earlier_jobs` are the numbers under which the
-    /// rows may have been claimed before the ledger was opened again; `now` is the time in milliseconds since 1970.
+    /// Performs writes in one transaction, which is durable when this returns. `earlier_jobs` are other job numbers under which
+    /// the rows may have been claimed, before the ledger was reopened; `now` is the time in milliseconds since 1970.
     pub(super) fn write(
         &mut self,
         writes: &[&Write],
@@ -351,7 +354,11 @@ impl dyn Store + '_ {
             for write in writes {
                 let row = rows.entry(write.key()).or_default();
                 results.push(match write {
-                    Write::Claim { when, request, .. } => Ok(row.claim(job, now, *when, request)),
+                    Write::Claim {
+                        when_unresolved,
+                        request,
+                        ..
+                    } => Ok(row.claim(job, now, *when_unresolved, request)),
                     Write::RecordOutcome { outcome, .. } => {
                         row.record_outcome(&jobs, now, outcome.clone());
                         Ok(None)

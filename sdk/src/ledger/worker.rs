@@ -1,5 +1,5 @@
-//! Worker of an open ledger: executes requests in steps of one transaction each. It is a state machine without a thread; a
-//! driver (the ledger's thread, or the simulator) executes each step when it is due.
+//! Worker of an open ledger: executes requests in steps, with at most one transaction each. The worker is a state machine
+//! without a thread; a driver (the ledger's thread, or the simulator) executes each step when it is due.
 
 #[cfg(unix)]
 use std::fs;
@@ -25,12 +25,12 @@ use super::{
 };
 use crate::transport::send::{DESCRIPTOR_WAIT, DESCRIPTOR_WAITS};
 
-/// The time for which a job tries to record outcomes in a database that cannot be reached.
+/// The time for which a job keeps trying to record outcomes in a database that cannot be reached.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// The time between two of these attempts.
-const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// The time between two attempts to record outcomes in a database that cannot be reached.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The largest number of requests that share the next steps.
+/// The maximum number of requests that the worker receives together, to execute them in the same steps.
 const MAX_BATCH: usize = 4096;
 
 /// The result of looking up a key.
@@ -79,7 +79,7 @@ pub(super) enum NextAction {
 pub(super) struct Replies {
     look_ups: Vec<Reply<LookUpResult>>,
     writes: Vec<Reply<Option<LedgerRow>>>,
-    idle: Option<oneshot::Sender<()>>,
+    idle_sender: Option<oneshot::Sender<()>>,
 }
 
 /// Opens the ledger for a job or for single creates.
@@ -95,7 +95,7 @@ pub(super) struct Worker {
     pub(super) lease: Lease,
     pub(super) cancellation: CancellationFlag,
     /// The rows that this process has claimed, shared with [`LedgerHandle`](super::open_ledger::LedgerHandle).
-    pub(super) claimed: Arc<Mutex<HashSet<KeyHash>>>,
+    pub(super) claimed_keys: Arc<Mutex<HashSet<KeyHash>>>,
     pub(super) state: WorkerState,
 }
 
@@ -106,34 +106,35 @@ pub(super) struct WorkerState {
     /// The open ledger; `None` until it is needed, or if it could not be opened.
     store: Option<Box<dyn Store>>,
     /// The time of the last attempt to renew the lease, if there is a lease.
-    renewed_at: Option<Duration>,
-    /// The job numbers under which a client had opened the ledger before it opened the ledger again.
+    last_renewal_at: Option<Duration>,
+    /// The earlier job numbers of a client: it gets a new job number each time it reopens the ledger.
     earlier_jobs: Vec<i64>,
-    /// True if the ledger has another header than when it was opened.
+    /// True if the header of the ledger (its service and the name of its keys) has changed since the ledger was opened.
     is_outdated: bool,
     /// The failure after which the worker opens and claims nothing more.
     failure: Option<LedgerError>,
-    /// The time of the first failure of the next command, while that command is repeated.
+    /// The time at which the next command first failed, while that command is repeated.
     first_failed_at: Option<Duration>,
-    /// The time of the next attempt of that command.
+    /// The time of the next attempt to execute the command that is repeated.
     retry_at: Duration,
     /// Outcomes that a client could not record yet. Until they are recorded, their rows count as in flight.
-    unwritten: Vec<Write>,
-    /// True once no more requests can arrive.
-    is_last: bool,
+    unwritten_outcomes: Vec<Write>,
+    /// True once the last sender of requests has been dropped.
+    has_last_request: bool,
     has_ended: bool,
     /// Senders that are dropped after the store, to report that the ledger is closed.
-    closing: Vec<oneshot::Sender<Infallible>>,
+    close_senders: Vec<oneshot::Sender<Infallible>>,
 }
 
 impl Worker {
-    /// Takes the requests that have arrived. Ready if there are any, or when the last sender of requests has been dropped.
+    /// Receives the requests that have arrived, and plans their steps. Ready if any have arrived, or once the last sender of
+    /// requests has been dropped.
     pub(super) fn poll_requests(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.state.is_last {
+        if self.state.has_last_request {
             return Poll::Pending;
         }
         let mut received = Vec::new();
-        self.state.is_last = ready!(self.requests.poll_recv_many(
+        self.state.has_last_request = ready!(self.requests.poll_recv_many(
             context,
             &mut received,
             MAX_BATCH
@@ -145,41 +146,42 @@ impl Worker {
     /// Plans the steps for requests: first the outcomes that could not be recorded earlier, then the look-ups, which do not
     /// wait for the disk, then the writes.
     fn plan_steps(&mut self, requests: Vec<Request>) {
-        let (mut look_ups, mut writes, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut look_ups, mut writes, mut last_commands) = (Vec::new(), Vec::new(), Vec::new());
         for request in requests {
             match request {
                 Request::LookUp(key, sender) => look_ups.push((key, sender)),
                 Request::Write(write, sender) => writes.push((write, sender)),
-                Request::Idle(sender) => last.push(Command::Idle(sender)),
-                Request::Close(closing) => last.push(Command::Close(closing)),
+                Request::Idle(sender) => last_commands.push(Command::Idle(sender)),
+                Request::Close(sender) => last_commands.push(Command::Close(sender)),
             }
         }
-        let unwritten = mem::take(&mut self.state.unwritten).into_iter();
-        let unwritten: WriteBatch = unwritten
+        let unwritten_outcomes = mem::take(&mut self.state.unwritten_outcomes).into_iter();
+        let unwritten_outcomes: WriteBatch = unwritten_outcomes
             .map(|outcome| (outcome, oneshot::channel().0))
             .collect();
         let commands = &mut self.state.commands;
-        commands.extend((!unwritten.is_empty()).then_some(Command::Write(unwritten)));
+        commands
+            .extend((!unwritten_outcomes.is_empty()).then_some(Command::Write(unwritten_outcomes)));
         commands.extend((!look_ups.is_empty()).then_some(Command::LookUp(look_ups)));
         commands.extend((!writes.is_empty()).then_some(Command::Write(writes)));
-        commands.extend(last);
+        commands.extend(last_commands);
     }
 
-    /// Returns the action that is due now.
+    /// Returns the driver's next action.
     pub(super) fn next_action(&mut self) -> NextAction {
         let now = self.clock.elapsed();
         let time_until = |due: Duration| due.saturating_sub(now);
-        let renewal = self.state.renewed_at;
-        let renewal = renewal.map(|at| time_until(at + RENEWAL_INTERVAL));
+        let last_renewal = self.state.last_renewal_at;
+        let until_renewal = last_renewal.map(|at| time_until(at + RENEWAL_INTERVAL));
         if self.state.has_ended {
             return NextAction::End;
         }
-        if renewal == Some(Duration::ZERO) {
+        if until_renewal == Some(Duration::ZERO) {
             return NextAction::Step(Command::Renew);
         }
         let wait = match self.state.commands.pop_front() {
-            None if self.state.is_last => return NextAction::End,
-            None => renewal,
+            None if self.state.has_last_request => return NextAction::End,
+            None => until_renewal,
             Some(command) if time_until(self.state.retry_at).is_zero() => {
                 if self.must_open_for(&command) {
                     self.state.commands.push_front(command);
@@ -190,7 +192,7 @@ impl Worker {
             Some(command) => {
                 self.state.commands.push_front(command);
                 let wait = time_until(self.state.retry_at);
-                Some(renewal.map_or(wait, |renewal| renewal.min(wait)))
+                Some(until_renewal.map_or(wait, |until_renewal| until_renewal.min(wait)))
             }
         };
         NextAction::Wait(wait)
@@ -208,19 +210,20 @@ impl Worker {
             Command::LookUp(batch) => self.look_up(batch),
             Command::Write(batch) => self.write(batch, now),
             Command::Idle(sender) => Replies {
-                idle: Some(sender),
+                idle_sender: Some(sender),
                 ..Replies::default()
             },
-            Command::Close(closing) => {
+            Command::Close(sender) => {
                 self.state.has_ended = true;
-                self.state.closing.extend(closing);
+                self.state.close_senders.extend(sender);
                 Replies::default()
             }
         }
     }
 
-    /// Returns whether the ledger must be opened before this command. A client whose lease has ended, or whose ledger has a new
-    /// header, opens the ledger again under another job number; but it records outcomes with the store that is open.
+    /// Returns whether the ledger must be opened before this command. The look-ups and claims of a client need a current
+    /// ledger: if the client's lease has ended, or if the ledger's header has changed and no row is claimed, the client first
+    /// reopens the ledger, under a new job number. Outcomes are recorded through the store that is already open.
     fn must_open_for(&self, command: &Command) -> bool {
         let needs_current_ledger = match command {
             Command::LookUp(_) => true,
@@ -233,28 +236,30 @@ impl Worker {
     }
 
     fn has_no_claims(&self) -> bool {
-        let claimed = self.claimed.lock();
-        claimed.unwrap_or_else(PoisonError::into_inner).is_empty()
+        let claimed_keys = self.claimed_keys.lock();
+        claimed_keys
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     fn open(&mut self, now: Now) -> Replies {
         if let Some(failure) = self.state.failure.clone() {
             return self.reject_next(&failure);
         }
-        let limit = DESCRIPTOR_WAIT * DESCRIPTOR_WAITS;
+        let descriptor_limit = DESCRIPTOR_WAIT * DESCRIPTOR_WAITS;
         match (self.open_store)(&self.cancellation) {
             Ok(store) => {
                 let liveness = store.liveness();
                 let is_leased = matches!(liveness, Liveness::Lease);
-                self.state.renewed_at = is_leased.then_some(now.elapsed);
+                self.state.last_renewal_at = is_leased.then_some(now.elapsed);
                 self.lease.begin(liveness, now.elapsed);
-                let closed = self.state.store.replace(store);
-                let closed = closed.map(|store| store.job());
-                self.state.earlier_jobs.extend(closed);
+                let previous_store = self.state.store.replace(store);
+                let previous_job = previous_store.map(|store| store.job());
+                self.state.earlier_jobs.extend(previous_job);
                 (self.state.is_outdated, self.state.first_failed_at) = (false, None);
                 Replies::default()
             }
-            Err(Cause::Io(_)) if lacks_descriptor() && self.may_repeat(now, limit) => {
+            Err(Cause::Io(_)) if lacks_descriptor() && self.may_repeat(now, descriptor_limit) => {
                 self.state.retry_at = now.elapsed + DESCRIPTOR_WAIT;
                 Replies::default()
             }
@@ -267,19 +272,19 @@ impl Worker {
         }
     }
 
-    /// Returns whether a step that has just failed is repeated: as long as its first failure is no longer ago than the limit.
+    /// Returns whether to repeat a step that has just failed: true until the time limit after the first failure has passed.
     fn may_repeat(&mut self, now: Now, limit: Duration) -> bool {
-        let first = *self.state.first_failed_at.get_or_insert(now.elapsed);
-        now.elapsed.saturating_sub(first) < limit
+        let first_failed_at = *self.state.first_failed_at.get_or_insert(now.elapsed);
+        now.elapsed.saturating_sub(first_failed_at) < limit
     }
 
-    /// Renews the lease. If the database rejects the renewal, the lease ends immediately. If there is no response, its end does
-    /// not change.
+    /// Renews the lease. If the database rejects the renewal, the lease ends immediately. If there is no response, the end of
+    /// the lease does not change.
     fn renew_lease(&mut self, now: Now) {
         let Some(store) = &mut self.state.store else {
             return;
         };
-        self.state.renewed_at = Some(now.elapsed);
+        self.state.last_renewal_at = Some(now.elapsed);
         match store.renew_lease() {
             Ok(true) => self.lease.renew(now.elapsed),
             Ok(false) => self.lease.end(),
@@ -288,14 +293,14 @@ impl Worker {
     }
 
     fn look_up(&mut self, batch: LookUpBatch) -> Replies {
-        let looked_up = self.run(|store| {
+        let read_result = self.run(|store| {
             let hash = |(key, _): &(String, _)| store.header().hash(key);
             let keys: Vec<_> = batch.iter().map(hash).collect();
             let rows = store.look_up(&keys)?;
             Ok((store.header().salt, keys.into_iter().zip(rows)))
         });
         let mut replies = Replies::default();
-        match looked_up {
+        match read_result {
             Ok((salt, rows)) => {
                 for ((key, existing), (_, sender)) in rows.zip(batch) {
                     let result = LookUpResult {
@@ -316,8 +321,8 @@ impl Worker {
         replies
     }
 
-    /// Commits claims and outcomes in one transaction. After a failure, the claims are rejected and the outcomes are tried once
-    /// more without them: a full disk, for example, may still have space for these.
+    /// Commits claims and outcomes in one transaction. After a failure, the claims are rejected, and the outcomes are written
+    /// again without the claims: a full disk, for example, may still have space for the outcomes.
     fn write(&mut self, batch: WriteBatch, now: Now) -> Replies {
         let mut replies = Replies::default();
         let batch = match &self.state.failure {
@@ -329,9 +334,9 @@ impl Worker {
         }
         let writes: Vec<_> = batch.iter().map(|(write, _)| write).collect();
         let earlier_jobs = mem::take(&mut self.state.earlier_jobs);
-        let written = self.run(|store| store.write(&writes, &earlier_jobs, now.unix_ms));
+        let write_result = self.run(|store| store.write(&writes, &earlier_jobs, now.unix_ms));
         self.state.earlier_jobs = earlier_jobs;
-        let error = match written {
+        let error = match write_result {
             Ok(results) => {
                 self.state.first_failed_at = None;
                 let results = results.into_iter().map(|result| self.make_reply(result));
@@ -343,17 +348,17 @@ impl Worker {
             Err(error) => error,
         };
         if !batch.iter().any(|(write, _)| write.is_claim()) {
-            // The connection may have broken since its last use, so each command has at least a second attempt.
-            let is_first = self.state.first_failed_at.is_none();
+            // The connection may have broken since its last use: execute each command at least twice before it fails.
+            let is_first_failure = self.state.first_failed_at.is_none();
             let is_unreachable = error.kind() == LedgerErrorKind::Unreachable;
             let may_repeat = self.may_repeat(now, MAX_WAIT);
             if self.is_job && is_unreachable && may_repeat {
-                self.state.retry_at = now.elapsed + RETRY_AFTER;
+                self.state.retry_at = now.elapsed + RETRY_INTERVAL;
                 self.state.commands.push_front(Command::Write(batch));
                 return replies;
             }
             self.stop_claiming(&error);
-            if is_first {
+            if is_first_failure {
                 self.state.commands.push_front(Command::Write(batch));
             } else {
                 self.state.first_failed_at = None;
@@ -378,18 +383,18 @@ impl Worker {
         result.map_err(|(index, rejection)| self.make_error(Cause::Rejected(index, rejection)))
     }
 
-    /// Replies that these outcomes cannot be recorded now. A client tries again with its next requests.
+    /// Replies that these outcomes cannot be recorded now. The worker of a client tries again with the client's next requests.
     fn abandon(&mut self, outcomes: WriteBatch, error: &LedgerError, replies: &mut Replies) {
         for (outcome, sender) in outcomes {
             replies.writes.push((sender, Err(error.clone())));
             if !self.is_job {
-                self.state.unwritten.push(outcome);
+                self.state.unwritten_outcomes.push(outcome);
             }
         }
     }
 
-    /// Rejects the next command, because the ledger could not be opened for it. Its outcomes stay in the queue if an earlier
-    /// store is still open.
+    /// Rejects the next command, because the ledger could not be opened for it. If the store of an earlier job number is still
+    /// open, the command's outcomes stay in the queue, to be recorded there.
     fn reject_next(&mut self, error: &LedgerError) -> Replies {
         let mut replies = Replies::default();
         match self.state.commands.pop_front() {
@@ -434,44 +439,45 @@ impl Worker {
 
 impl Replies {
     fn reject_look_ups(&mut self, batch: LookUpBatch, error: &LedgerError) {
-        let rejected = batch.into_iter().map(|(_, sender)| sender);
+        let senders = batch.into_iter().map(|(_, sender)| sender);
         self.look_ups
-            .extend(rejected.map(|sender| (sender, Err(error.clone()))));
+            .extend(senders.map(|sender| (sender, Err(error.clone()))));
     }
 
     /// Rejects claims, and returns the other writes.
     fn reject_claims(&mut self, batch: WriteBatch, error: &LedgerError) -> WriteBatch {
         let (claims, outcomes): (WriteBatch, WriteBatch) =
             batch.into_iter().partition(|(write, _)| write.is_claim());
-        let rejected = claims.into_iter().map(|(_, sender)| sender);
+        let senders = claims.into_iter().map(|(_, sender)| sender);
         self.writes
-            .extend(rejected.map(|sender| (sender, Err(error.clone()))));
+            .extend(senders.map(|sender| (sender, Err(error.clone()))));
         outcomes
     }
 
     /// Sends the replies. A reply whose caller no longer waits is dropped.
     pub(super) fn send(self) {
-        for (sender, found) in self.look_ups {
-            let _ = sender.send(found);
+        for (sender, result) in self.look_ups {
+            let _ = sender.send(result);
         }
-        for (sender, written) in self.writes {
-            let _ = sender.send(written);
+        for (sender, result) in self.writes {
+            let _ = sender.send(result);
         }
-        if let Some(idle) = self.idle {
-            let _ = idle.send(());
+        if let Some(idle_sender) = self.idle_sender {
+            let _ = idle_sender.send(());
         }
     }
 }
 
-/// Returns whether this process has no file descriptor left. Connections that are being opened or closed may release one soon.
+/// Returns whether this process has no file descriptor left. Connections that are being opened or closed may release a
+/// descriptor soon.
 fn lacks_descriptor() -> bool {
     #[cfg(unix)]
     return {
         use rustix::io::Errno;
 
         let errno = |error| Errno::from_io_error(&error);
-        let opened = fs::File::open("/dev/null").map_err(errno);
-        matches!(opened, Err(Some(Errno::MFILE | Errno::NFILE)))
+        let open_result = fs::File::open("/dev/null").map_err(errno);
+        matches!(open_result, Err(Some(Errno::MFILE | Errno::NFILE)))
     };
     #[cfg(not(unix))]
     false

@@ -1,4 +1,4 @@
-//! The request "Create agent": its contents, its builder, and how it is decoded from JSON.
+//! The request "Create agent": its fields, its builder, and its decoding from JSON.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,8 @@ use crate::{
     rules::{
         fields::{Fields, check_names, parse_object},
         validate::{
-            Null, UnknownFields, ValidationError, Violation, check_kind, check_text, field_pointer,
+            NullRule, UnknownFields, ValidationError, Violation, check_kind, check_text,
+            field_pointer,
         },
     },
     specification::field_names,
@@ -57,7 +58,7 @@ use crate::{
 /// | the value of an `Option`, or nothing for `None` | `.maybe_office_id(option)` |
 ///
 /// Other optional fields have both setters, too, but cannot be null. A setter without `maybe_` does not accept an `Option`,
-/// because its `None` could mean null or omitted:
+/// because `None` could mean either null or omitted:
 ///
 /// ```
 /// # use dealkit::{CreateAgent, OfficeId};
@@ -88,7 +89,7 @@ use crate::{
 #[builder(finish_fn(
     name = build_unvalidated,
     doc {
-        /// Builds the request without checking the rules. A real service may accept more than they allow.
+        /// Builds the request without checking the rules. A real service may accept requests that the rules reject.
     }
 ), builder_type(doc {
     /// Builder of a [`CreateAgent`]: [`build`](Self::build) checks every rule, [`build_unvalidated`](Self::build_unvalidated)
@@ -159,13 +160,13 @@ impl CreateAgent {
         unknown: UnknownFields,
     ) -> Result<Self, ValidationError> {
         let object = parse_object("", without_bom(body.as_ref()));
-        let mut fields = Fields::new(object.map_err(ValidationError::one)?);
+        let mut fields = Fields::new(object.map_err(ValidationError::from_violation)?);
         let request = Self {
             email: fields.take_required_text("email"),
             first_name: fields.take_required_text("first_name"),
             last_name: fields.take_required_text("last_name"),
             profile: fields
-                .take("profile", JsonKind::Object, Null::Required)
+                .take("profile", JsonKind::Object, NullRule::Required)
                 .and_then(|profile| {
                     AgentProfile::read(
                         profile.as_bytes(),
@@ -182,7 +183,7 @@ impl CreateAgent {
             brokerage_id: fields.take_nullable_text("brokerage_id"),
             office_id: fields.take_nullable_text("office_id"),
             collective_id: fields.take_nullable_text("collective_id"),
-            extra: fields.undocumented(),
+            extra: fields.undocumented_fields(),
         };
         ValidationError::check(fields.finish(unknown))?;
         Ok(request)
@@ -195,7 +196,7 @@ impl CreateAgent {
     pub fn validate(&self) -> Result<(), ValidationError> {
         let mut violations = Vec::new();
         let out = &mut violations;
-        // The field types ensure the other rules.
+        // The types of the fields ensure the rules that are not checked here.
         check_text("email", Some(&self.email), out);
         check_text("first_name", Some(&self.first_name), out);
         check_text("last_name", Some(&self.last_name), out);
@@ -209,8 +210,8 @@ impl CreateAgent {
 
     /// Sets a field by its JSON name, such as a field that the specification lacks and a service accepts.
     ///
-    /// An undocumented field is sent unchanged, next to the others. If the field is documented, the whole request is written as
-    /// JSON and read again, so every rule is checked.
+    /// An undocumented field is sent unchanged, next to the documented fields. If the field is documented, the whole request is
+    /// written as JSON and read again, which checks every rule.
     ///
     /// # Errors
     /// [`ValidationError`], if the field is documented and the request breaks a rule.
@@ -277,7 +278,8 @@ impl CreateAgent {
         &self.profile
     }
 
-    /// The role of the agent: `AGENT` if none is set. It is always a [`Role`](crate::Role), unless the rules were not checked.
+    /// The role of the agent: `AGENT` if none is set. The role is always a [`Role`](crate::Role), unless the rules were not
+    /// checked.
     pub fn role(&self) -> &AssignedRole {
         self.role.as_ref().unwrap_or(&AssignedRole::Agent)
     }
@@ -361,7 +363,7 @@ impl fmt::Debug for CreateAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateAgent")
             .field("profile", &self.profile)
-            // Show documented roles only: without a check of the rules, a role can be any string.
+            // Show documented roles only: in a request whose rules were not checked, a role can be any string.
             .field("role", &self.role.as_ref().and_then(AssignedRole::known))
             .field("brokerage_id", &self.brokerage_id)
             .field("office_id", &self.office_id)
@@ -372,9 +374,9 @@ impl fmt::Debug for CreateAgent {
 
 /// The profile of an agent to create (specification, "Agent profile (request object)").
 ///
-/// The specification states neither the meaning of the fields nor whether they are required, so the profile may be empty.
-/// `clientMetadata` must be a JSON object, whose text is sent unchanged. `Debug` shows the names of the fields, but not their
-/// values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
+/// The specification states neither the meaning of the fields nor whether they are required. The profile may therefore be
+/// empty. `clientMetadata` must be a JSON object, whose text is sent unchanged. `Debug` shows the names of the fields, but not
+/// their values. The profile in a response is [`AgentProfileResponse`](crate::AgentProfileResponse).
 ///
 /// ```
 /// use dealkit::{AgentProfile, Json};
@@ -464,7 +466,7 @@ impl AgentProfile {
         out: &mut Vec<Violation>,
     ) -> Option<Self> {
         let object = parse_object(at, json)
-            .map_err(|wrong| out.push(wrong))
+            .map_err(|violation| out.push(violation))
             .ok()?;
         let mut profile = Self::new();
         for (name, value) in object {
@@ -481,7 +483,7 @@ impl AgentProfile {
     fn check(&self, at: &str, unknown: UnknownFields, out: &mut Vec<Violation>) {
         for &(name, kind) in field_names::PROFILE_FIELDS {
             if let Some(value) = self.documented.get(name)
-                && let Err((code, detail)) = check_kind(value.kind(), kind, Null::Forbidden)
+                && let Err((code, detail)) = check_kind(value.kind(), kind, NullRule::Forbidden)
             {
                 out.push(Violation::new(field_pointer(at, name), code, detail));
             }

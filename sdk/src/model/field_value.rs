@@ -14,17 +14,17 @@ use crate::{
     value::{Decimal, Json, StringValue},
 };
 
-/// A type of a response's field. serde writes it; this trait reads it.
+/// A type of a response's field. This trait reads its values; serde writes them.
 pub(super) trait FieldValue: Sized {
     const KIND: FieldKind;
 
-    /// Reads a value. An error has no reason.
+    /// Reads a value. Errors have no reason: a second reader explains them.
     ///
     /// Implementations for fields and strings are inlined into the model's reader, so that a value is created at its final
     /// address: a processor stalls if a value is moved as a whole directly after it was written in parts.
     fn read(lexer: &mut Lexer<'_>) -> LexResult<Self>;
 
-    /// Adds the unreadable fields at any depth to `found`. `path` leads to this value.
+    /// Adds the unreadable fields at any depth to `unreadable`. `path` leads to this value.
     fn add_unreadable<'a>(&'a self, _: &mut Vec<Step<'a>>, _: &mut Vec<UnreadableField>) {}
 
     /// Returns whether the value is absent, so that an optional field is omitted when written.
@@ -70,7 +70,7 @@ fn read_null_or_skip(
     Ok(())
 }
 
-/// Calls [`read_optional`] without inlining it, so that this rare case does not repeat its code for each field.
+/// Calls [`read_optional`] without inlining it, so that the code of this rare case is not repeated for each field.
 #[inline(never)]
 pub(super) fn read_optional_outlined<T: FieldValue + Default>(
     lexer: &mut Lexer<'_>,
@@ -94,9 +94,13 @@ impl<T: FieldValue> FieldValue for Option<T> {
         T::read(lexer).map(Some)
     }
 
-    fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+    fn add_unreadable<'a>(
+        &'a self,
+        path: &mut Vec<Step<'a>>,
+        unreadable: &mut Vec<UnreadableField>,
+    ) {
         if let Some(value) = self {
-            value.add_unreadable(path, found);
+            value.add_unreadable(path, unreadable);
         }
     }
 
@@ -108,28 +112,32 @@ impl<T: FieldValue> FieldValue for Option<T> {
 impl<T: FieldValue> FieldValue for Vec<T> {
     const KIND: FieldKind = match T::KIND {
         FieldKind::Model(model) => FieldKind::ModelList(model),
-        // All lists in the table hold models.
+        // Never used: every list in the table is a list of models.
         _ => FieldKind::JsonObject,
     };
 
     fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
-        let mut more = lexer.begin_array()?;
-        if !more {
+        let mut has_more = lexer.begin_array()?;
+        if !has_more {
             return Ok(Vec::new());
         }
         let mut values = Vec::with_capacity(lexer.expected_items());
-        while more {
+        while has_more {
             values.push(T::read(lexer)?);
-            more = lexer.next_item()?;
+            has_more = lexer.next_item()?;
         }
         lexer.record_item_count(values.len());
         Ok(values)
     }
 
-    fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+    fn add_unreadable<'a>(
+        &'a self,
+        path: &mut Vec<Step<'a>>,
+        unreadable: &mut Vec<UnreadableField>,
+    ) {
         for (index, item) in self.iter().enumerate() {
             path.push(Step::Item(index));
-            item.add_unreadable(path, found);
+            item.add_unreadable(path, unreadable);
             path.pop();
         }
     }
@@ -201,11 +209,11 @@ impl FieldValue for BTreeMap<String, String> {
 
     fn read(lexer: &mut Lexer<'_>) -> LexResult<Self> {
         let mut map = BTreeMap::new();
-        let mut more = lexer.begin_object()?;
-        while more {
+        let mut has_more = lexer.begin_object()?;
+        while has_more {
             let name = lexer.read_name()?;
             map.insert(name.into_owned(), String::read(lexer)?);
-            more = lexer.next_field()?;
+            has_more = lexer.next_field()?;
         }
         Ok(map)
     }

@@ -18,7 +18,7 @@ use crate::{
         unreadable::{Unreadable, UnreadableField},
     },
     model::field_value::{FieldValue, read_optional, read_optional_outlined, read_outlined},
-    model::serde_document::document_from,
+    model::serde_document::read_document,
     specification::schema::{Field, FieldKind, Model, Presence},
     value::*,
 };
@@ -28,7 +28,7 @@ macro_rules! models {
     ($(
         $(#[$doc:meta])*
         $model:ident {
-            $( $(#[doc = $field_doc:literal])+ $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+            $( $(#[doc = $field_doc:literal])+ $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     )+) => {
         enum ModelIndex { $($model),+ }
@@ -36,7 +36,7 @@ macro_rules! models {
         $( models!(@model
             $(#[$doc])*
             $model {
-                $( $(#[doc = $field_doc])+ $need $show $field: $type = $wire, )+
+                $( $(#[doc = $field_doc])+ $presence $show $field: $type = $wire, )+
             }
         ); )+
     };
@@ -44,7 +44,7 @@ macro_rules! models {
     (@model
         $(#[$doc:meta])*
         $model:ident {
-            $( $(#[doc = $field_doc:literal])+ $need:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
+            $( $(#[doc = $field_doc:literal])+ $presence:ident $show:ident $field:ident: $type:ty = $wire:literal, )+
         }
     ) => {
         $(#[$doc])*
@@ -67,7 +67,7 @@ macro_rules! models {
 
         impl<'de> serde::Deserialize<'de> for $model {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let json = document_from(deserializer, FieldKind::Model(Self::SCHEMA))?;
+                let json = read_document(deserializer, FieldKind::Model(Self::SCHEMA))?;
                 Self::from_json(json).map_err(serde::de::Error::custom)
             }
         }
@@ -78,7 +78,7 @@ macro_rules! models {
 
                 let mut fields = serializer.serialize_map(None)?;
                 $( if !self.is_in_extra($wire) {
-                    models!(@write $need fields self.$field, $wire);
+                    models!(@write $presence fields self.$field, $wire);
                 } )+
                 for (name, value) in &self.extra {
                     fields.serialize_entry(name, value)?;
@@ -97,7 +97,7 @@ macro_rules! models {
                     name: strip_raw_prefix(stringify!($field)),
                     wire: $wire,
                     kind: <$type as FieldValue>::KIND,
-                    presence: models!(@presence $need),
+                    presence: models!(@presence $presence),
                     is_shown: models!(@is_shown $show),
                     doc: concat!($($field_doc),+),
                 } ),+],
@@ -115,9 +115,9 @@ macro_rules! models {
             /// The original JSON of such a field stays in the model: [`extra`](Self::extra) and [`get`](Self::get) return it, and
             /// `Serialize` writes it.
             pub fn unreadable(&self) -> Vec<UnreadableField> {
-                let mut found = Vec::new();
-                FieldValue::add_unreadable(self, &mut Vec::new(), &mut found);
-                found
+                let mut unreadable = Vec::new();
+                FieldValue::add_unreadable(self, &mut Vec::new(), &mut unreadable);
+                unreadable
             }
 
             /// Returns whether a documented field could not be read, so that its value is in `extra`.
@@ -137,9 +137,9 @@ macro_rules! models {
                 .filter(|json| json.kind() != JsonKind::Null)
             }
 
-            /// Sets a field, documented or not, by its JSON name. The whole model is written as JSON and read again, so a
-            /// documented field must have a valid value. If the model has [unreadable](Self::unreadable) fields, unreadable
-            /// values are skipped here too.
+            /// Sets a field, documented or not, by its JSON name. The whole model is written as JSON and read again: a
+            /// documented field must therefore have a valid value. If the model has [unreadable](Self::unreadable) fields,
+            /// unreadable values are skipped here too.
             ///
             /// # Errors
             /// If the field is documented and cannot have this value, as for [`from_json`](Self::from_json).
@@ -216,44 +216,44 @@ macro_rules! models {
 
             #[inline(always)]
             fn read(lexer: &mut $crate::json::lexer::Lexer<'_>) -> $crate::json::lexer::LexResult<Self> {
-                $( let mut $field = models!(@initial $need $type); )+
+                $( let mut $field = models!(@initial $presence $type); )+
                 let mut extra = BTreeMap::new();
                 $crate::__read_fields!(lexer, {
-                    $( $wire => $field = models!(@read_in_order $need lexer $type = $wire, extra), $field = models!(@read_outlined $need lexer $type = $wire, extra); )+
+                    $( $wire => $field = models!(@read_in_order $presence lexer $type = $wire, extra), $field = models!(@read_outlined $presence lexer $type = $wire, extra); )+
                     name => {
                         let value = Json::from_raw(lexer.read_raw()?);
                         extra.insert(name.into_owned(), value);
                     },
                 });
                 Ok($model {
-                    $( $field: models!(@field_value $need $field), )+
+                    $( $field: models!(@field_value $presence $field), )+
                     extra,
                 })
             }
 
-            fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, found: &mut Vec<UnreadableField>) {
+            fn add_unreadable<'a>(&'a self, path: &mut Vec<Step<'a>>, unreadable: &mut Vec<UnreadableField>) {
                 $(
                     path.push(Step::Field($wire.into(), None));
                     match self.extra.get($wire) {
-                        Some(json) => found.push(UnreadableField {
+                        Some(json) => unreadable.push(UnreadableField {
                             pointer: format_pointer(path),
                             expected: Expected::from_kind(<$type as FieldValue>::KIND),
                             json: json.clone(),
                         }),
-                        None => self.$field.add_unreadable(path, found),
+                        None => self.$field.add_unreadable(path, unreadable),
                     }
                     path.pop();
                 )+
             }
         }
 
-        models!(@default $model [$($need)+]);
+        models!(@default $model [$($presence)+]);
     };
 
     // Implements `Default`, unless the type has a required field.
-    (@default $model:ident [required $($need:ident)*]) => {};
-    (@default $model:ident [$lenient:ident $($need:ident)*]) => {
-        models!(@default $model [$($need)*]);
+    (@default $model:ident [required $($presence:ident)*]) => {};
+    (@default $model:ident [$lenient:ident $($presence:ident)*]) => {
+        models!(@default $model [$($presence)*]);
     };
     (@default $model:ident []) => {
         impl Default for $model {
@@ -317,7 +317,8 @@ fn unreadable_field_names(
     unreadable.map(|field| field.name).collect()
 }
 
-/// Appends a field to the JSON of a model or a request. If the JSON has the field already, the reader uses the last one.
+/// Appends a field to the JSON of a model or a request. If the JSON has the field already, the field then occurs twice, and the
+/// reader uses the last occurrence.
 pub(super) fn json_with_field(model: &impl serde::Serialize, name: &str, value: &Json) -> String {
     // Serializing models and names cannot fail; a model without fields is `{}`.
     let mut json = Json::from_infallible(model).into_text();

@@ -5,26 +5,26 @@ use serde_json::Value;
 
 use crate::{
     specification::schema::FieldKind,
-    value::{Decimal, Given},
+    value::{Decimal, DeserializedValue},
 };
 
-/// Returns the JSON document of a value that should be of this kind.
-pub(super) fn document_from<'de, D: Deserializer<'de>>(
+/// Reads a value that should be of this kind, and returns its JSON document.
+pub(super) fn read_document<'de, D: Deserializer<'de>>(
     deserializer: D,
     kind: FieldKind,
 ) -> Result<String, D::Error> {
-    match Given::read(deserializer)? {
-        Given::Text(json) => Ok(Box::<str>::from(json).into_string()),
-        Given::Value(value) => {
-            serde_json::to_string(&WithNumbers(&value, kind)).map_err(de::Error::custom)
+    match DeserializedValue::read(deserializer)? {
+        DeserializedValue::Text(json) => Ok(Box::<str>::from(json).into_string()),
+        DeserializedValue::Value(value) => {
+            serde_json::to_string(&WithDecimalNumbers(&value, kind)).map_err(de::Error::custom)
         }
     }
 }
 
-/// A value that serializes its decimals as JSON numbers; other formats write them as strings.
-struct WithNumbers<'a>(&'a Value, FieldKind);
+/// A value and its kind. Decimals, which formats other than JSON write as strings, are serialized as JSON numbers.
+struct WithDecimalNumbers<'a>(&'a Value, FieldKind);
 
-impl Serialize for WithNumbers<'_> {
+impl Serialize for WithDecimalNumbers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.1, self.0) {
             (FieldKind::Decimal, Value::String(digits)) => match digits.parse::<Decimal>() {
@@ -36,12 +36,12 @@ impl Serialize for WithNumbers<'_> {
                     let field = model.fields.iter().find(|field| field.wire == name);
                     // Undocumented fields have no kind, and are written unchanged.
                     let kind = field.map_or(FieldKind::JsonObject, |field| field.kind);
-                    (name, WithNumbers(value, kind))
+                    (name, WithDecimalNumbers(value, kind))
                 }))
             }
             (FieldKind::ModelList(model), Value::Array(items)) => {
                 let kind = FieldKind::Model(model);
-                serializer.collect_seq(items.iter().map(|item| WithNumbers(item, kind)))
+                serializer.collect_seq(items.iter().map(|item| WithDecimalNumbers(item, kind)))
             }
             (_, value) => value.serialize(serializer),
         }

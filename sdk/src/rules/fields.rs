@@ -10,20 +10,20 @@ use serde_json::value::RawValue;
 use crate::{
     json::lexer::{LexResult, Lexer},
     rules::validate::{
-        Null, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
+        NullRule, UnknownFields, Violation, ViolationCode, check_kind, check_text, field_pointer,
     },
     specification::field_names,
     value::{Json, JsonKind, Nullable},
 };
 
-/// The similarity of two names, from 0 to 1, above which one is suggested as a correction of the other.
+/// The similarity to a documented name, from 0 to 1, from which on that name is suggested as a correction.
 const MIN_SIMILARITY: f64 = 0.85;
 
-/// The maximum number of undocumented names in an object that get a suggestion. Comparing names takes time, and a reader needs no
-/// more.
+/// The maximum number of undocumented names in an object that get a suggestion. Comparing names takes time, and a reader needs
+/// no more suggestions.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// The names of an object and its values as JSON text, in order. Of equal names, the last counts.
+/// The names of an object and its values as JSON text, in order. If a name occurs several times, the last one counts.
 type Object<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 /// Parses a JSON object. `at` is its pointer.
@@ -32,7 +32,7 @@ pub(crate) fn parse_object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, V
     if let Some(Ok(object)) = text.map(read_members) {
         return Ok(object);
     }
-    // The lexer's error has no position.
+    // The lexer's error has no position, so parse again with serde_json to find the position.
     let error = serde_json::from_slice::<BTreeMap<String, &RawValue>>(json).err();
     let detail = match (error, text) {
         (Some(error), text) if !error.is_data() || text.is_none() => {
@@ -50,8 +50,8 @@ pub(crate) fn parse_object<'a>(at: &str, json: &'a [u8]) -> Result<Object<'a>, V
 fn read_members(text: &str) -> LexResult<Object<'_>> {
     let mut object = Object::with_capacity(field_names::CREATE_AGENT_FIELD_NAMES.len());
     let mut lexer = Lexer::new(text);
-    let mut more = lexer.begin_object()?;
-    while more {
+    let mut has_more = lexer.begin_object()?;
+    while has_more {
         let name = lexer.read_name()?;
         lexer.peek();
         let start = lexer.position();
@@ -59,13 +59,13 @@ fn read_members(text: &str) -> LexResult<Object<'_>> {
             lexer.read_raw()?;
         }
         object.push((name, lexer.slice(start, lexer.position())));
-        more = lexer.next_field()?;
+        has_more = lexer.next_field()?;
     }
     lexer.expect_end()?;
     Ok(object)
 }
 
-/// The fields of a create request that have not been taken yet, and the violations in the others.
+/// The fields of a create request that have not been taken yet, and the violations in the fields that have been taken.
 pub(crate) struct Fields<'a> {
     object: Object<'a>,
     pub(crate) violations: Vec<Violation>,
@@ -80,13 +80,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Removes a field, and returns its JSON text if the field is present and has the right type.
-    pub(crate) fn take(&mut self, name: &str, kind: JsonKind, null: Null) -> Option<&'a str> {
-        let checked = match self.object.iter().rposition(|(field, _)| field == name) {
+    pub(crate) fn take(
+        &mut self,
+        name: &str,
+        kind: JsonKind,
+        null_rule: NullRule,
+    ) -> Option<&'a str> {
+        let check_result = match self.object.iter().rposition(|(field, _)| field == name) {
             Some(at) => {
                 let (_, value) = self.object.remove(at);
-                check_kind(JsonKind::from_json(value), kind, null).map(|()| value)
+                check_kind(JsonKind::from_json(value), kind, null_rule).map(|()| value)
             }
-            None if null == Null::Required => Err((
+            None if null_rule == NullRule::Required => Err((
                 ViolationCode::Required,
                 "is required and missing".to_owned(),
             )),
@@ -96,12 +101,13 @@ impl<'a> Fields<'a> {
             let violation = Violation::new(field_pointer("", name), code, detail);
             self.violations.push(violation);
         };
-        checked.map_err(record).ok()
+        check_result.map_err(record).ok()
     }
 
-    /// Removes a required string, and returns it. A missing or invalid one is a violation, and empty.
+    /// Removes a required string, and returns it. If the string is missing or invalid, records a violation and returns an empty
+    /// string.
     pub(crate) fn take_required_text(&mut self, name: &str) -> String {
-        let value = self.take(name, JsonKind::String, Null::Required);
+        let value = self.take(name, JsonKind::String, NullRule::Required);
         value
             .and_then(|value| self.parse_text(name, value))
             .unwrap_or_default()
@@ -109,7 +115,7 @@ impl<'a> Fields<'a> {
 
     /// Removes a string that may be missing, but must not be null.
     pub(crate) fn take_optional_text<T: From<String>>(&mut self, name: &str) -> Option<T> {
-        let value = self.take(name, JsonKind::String, Null::Forbidden)?;
+        let value = self.take(name, JsonKind::String, NullRule::Forbidden)?;
         self.parse_text(name, value).map(T::from)
     }
 
@@ -118,7 +124,7 @@ impl<'a> Fields<'a> {
         &mut self,
         name: &str,
     ) -> Option<Nullable<T>> {
-        match self.take(name, JsonKind::String, Null::Allowed)? {
+        match self.take(name, JsonKind::String, NullRule::Allowed)? {
             "null" => Some(Nullable::Null),
             value => self
                 .parse_text(name, value)
@@ -128,10 +134,10 @@ impl<'a> Fields<'a> {
 
     /// Parses a JSON string, and checks the rule of its field.
     fn parse_text(&mut self, name: &str, json: &str) -> Option<String> {
-        let inner = json
+        let content = json
             .strip_prefix('"')
             .and_then(|rest| rest.strip_suffix('"'));
-        let text = match inner {
+        let text = match content {
             Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
             _ => serde_json::from_str(json).ok(),
         };
@@ -148,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the undocumented fields.
-    pub(crate) fn undocumented(&self) -> BTreeMap<String, Json> {
+    pub(crate) fn undocumented_fields(&self) -> BTreeMap<String, Json> {
         let fields = self.object.iter();
         let undocumented =
             fields.filter(|(name, _)| !field_names::CREATE_AGENT_FIELD_NAMES.contains(&&**name));
@@ -158,11 +164,12 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// Returns the violations, after every documented field has been taken. With `UnknownFields::Reject`, the rest are violations.
+    /// Returns the violations, after every documented field has been taken. With `UnknownFields::Reject`, the remaining fields
+    /// are violations, too.
     pub(crate) fn finish(mut self, unknown: UnknownFields) -> Vec<Violation> {
-        let given = self.object.iter().map(|(name, _)| &**name);
+        let names = self.object.iter().map(|(name, _)| &**name);
         check_names(
-            given,
+            names,
             field_names::CREATE_AGENT_FIELD_NAMES,
             "",
             unknown,
@@ -174,7 +181,7 @@ impl<'a> Fields<'a> {
 
 /// Reports undocumented names as violations, in alphabetical order, unless they are ignored.
 pub(crate) fn check_names<'n>(
-    given: impl Iterator<Item = &'n str>,
+    names: impl Iterator<Item = &'n str>,
     documented: &[&str],
     at: &str,
     unknown: UnknownFields,
@@ -183,8 +190,8 @@ pub(crate) fn check_names<'n>(
     if unknown == UnknownFields::Ignore {
         return;
     }
-    let others: BTreeSet<_> = given.filter(|name| !documented.contains(name)).collect();
-    out.extend(others.into_iter().enumerate().map(|(index, name)| {
+    let undocumented: BTreeSet<_> = names.filter(|name| !documented.contains(name)).collect();
+    out.extend(undocumented.into_iter().enumerate().map(|(index, name)| {
         let suggestion = (index < MAX_SUGGESTIONS)
             .then(|| find_similar(name, documented))
             .flatten();
@@ -202,15 +209,15 @@ pub(crate) fn check_names<'n>(
 
 /// Returns the documented field whose name is most similar to an undocumented name, if it is similar enough.
 fn find_similar<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
-    let given = normalize_name(name);
-    let similarity = |known: &str| strsim::jaro_winkler(&given, &normalize_name(known));
+    let normalized_name = normalize_name(name);
+    let similarity = |known: &str| strsim::jaro_winkler(&normalized_name, &normalize_name(known));
     let known = documented.iter().map(|known| (similarity(known), *known));
     let (similarity, known) = known.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
     (similarity >= MIN_SIMILARITY).then_some(known)
 }
 
-/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because comparing
-/// long names takes time.
+/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because
+/// comparing long names takes much time.
 fn normalize_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.take(64).flat_map(char::to_lowercase).collect()

@@ -19,7 +19,7 @@ pub const NAME_MIN: usize = 1;
 /// The longest first or last name, in Unicode code points (specification, "Limits").
 pub const NAME_MAX: usize = 255;
 
-/// The maximum number of violations in an error message. Only unknown fields can cause more.
+/// The maximum number of violations in an error message. Only unknown fields can cause more than this number.
 const MAX_SHOWN: usize = 100;
 
 /// A violation of a rule in a request.
@@ -37,8 +37,8 @@ const MAX_SHOWN: usize = 100;
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can contain names from the
-    /// request.
+    /// The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. The pointer can contain
+    /// names from the request.
     pub pointer: String,
     /// The violated rule.
     pub code: ViolationCode,
@@ -56,7 +56,7 @@ impl Violation {
         }
     }
 
-    /// The pointer for messages, with `*` in place of each name that is not in the specification.
+    /// Returns the pointer for messages, with `*` in place of each name that is not in the specification.
     pub fn masked_pointer(&self) -> String {
         field_names::mask_pointer(&self.pointer)
     }
@@ -108,7 +108,7 @@ extensible_enum! {
         InvalidUrl = "invalid_url",
         /// The string is not an existing day in the form `YYYY-MM-DD`.
         InvalidDate = "invalid_date",
-        /// The string is not in the closed set.
+        /// The string is not one of the values that a request may have.
         UnknownValue = "unknown_value",
         /// The field is undocumented; only reported where unknown fields are rejected.
         UnknownField = "unknown_field",
@@ -143,7 +143,7 @@ impl ValidationError {
         &self.violations
     }
 
-    /// Returns these violations as an error, unless the list is empty.
+    /// Returns an error with these violations, unless the list is empty.
     ///
     /// # Errors
     /// When `violations` is not empty.
@@ -155,7 +155,7 @@ impl ValidationError {
         }
     }
 
-    pub(crate) fn one(violation: Violation) -> Self {
+    pub(crate) fn from_violation(violation: Violation) -> Self {
         Self {
             violations: vec![violation],
         }
@@ -165,8 +165,8 @@ impl ValidationError {
 impl fmt::Display for ValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the request breaks the rules: ")?;
-        for (at, violation) in self.violations.iter().take(MAX_SHOWN).enumerate() {
-            if at > 0 {
+        for (index, violation) in self.violations.iter().take(MAX_SHOWN).enumerate() {
+            if index > 0 {
                 f.write_str("; ")?;
             }
             violation.fmt(f)?;
@@ -199,9 +199,9 @@ pub enum UnknownFields {
     Reject,
 }
 
-/// The handling of null and of a missing field.
+/// The rule on a field that is null or missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Null {
+pub(crate) enum NullRule {
     /// Null is allowed, and the field may be omitted.
     Allowed,
     /// Null is not allowed, but the field may be omitted.
@@ -210,7 +210,7 @@ pub(crate) enum Null {
     Required,
 }
 
-/// The code and the detail of a violation whose pointer is known elsewhere.
+/// The code and the detail of a violation, to which the caller adds the pointer.
 pub(crate) type CodeAndDetail = (ViolationCode, String);
 
 /// Checks the rule of a string field, if the field is present. Any string is a valid identifier.
@@ -229,8 +229,8 @@ pub(crate) fn check_text(field: &str, text: Option<&str>, out: &mut Vec<Violatio
     }
 }
 
-/// Returns the expected kind of value of a documented field of a create request, as messages name it. For bindings, whose values have
-/// types that JSON lacks.
+/// Returns the expected kind of value of a documented field of a create request, as messages name it. For the bindings, whose
+/// values have types that JSON lacks.
 pub fn expected_kind(pointer: &str) -> Option<&'static str> {
     let kind = match pointer.strip_prefix("/profile/") {
         Some(name) => {
@@ -254,15 +254,19 @@ pub(crate) fn field_pointer(at: &str, name: &str) -> String {
 }
 
 /// Checks the kind of a field's value.
-pub(crate) fn check_kind(found: JsonKind, kind: JsonKind, null: Null) -> Result<(), CodeAndDetail> {
+pub(crate) fn check_kind(
+    found: JsonKind,
+    kind: JsonKind,
+    null_rule: NullRule,
+) -> Result<(), CodeAndDetail> {
     let expected = kind.name();
     match found {
         _ if found == kind => Ok(()),
-        JsonKind::Null if null == Null::Allowed => Ok(()),
+        JsonKind::Null if null_rule == NullRule::Allowed => Ok(()),
         JsonKind::Null => Err((
             ViolationCode::NullNotAllowed,
-            match null {
-                Null::Required => format!("must be {expected}, got null"),
+            match null_rule {
+                NullRule::Required => format!("must be {expected}, got null"),
                 _ => format!("must be {expected}, got null; leave it out instead"),
             },
         )),
@@ -324,10 +328,10 @@ fn check_phone(text: &str) -> Result<(), CodeAndDetail> {
 /// Checks that a URL can be loaded by a browser. `C:\ada.png` and `localhost:8080/ada.png` parse as URLs with other schemes.
 fn check_image_url(text: &str) -> Result<(), CodeAndDetail> {
     // The URL parser drops white space, but a URL with white space is a mistake.
-    let is_clean = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    let has_no_space = !text.contains(|c: char| c.is_whitespace() || c.is_control());
     let is_on_the_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
     require(
-        is_clean && Url::parse(text).is_ok_and(is_on_the_web),
+        has_no_space && Url::parse(text).is_ok_and(is_on_the_web),
         ViolationCode::InvalidUrl,
         "must be a URL that begins with https:// or http://, without white space, such as https://example.com/ada.png",
     )

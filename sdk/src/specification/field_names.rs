@@ -18,8 +18,8 @@ pub(crate) const CREATE_AGENT_FIELD_NAMES: &[&str] = &[
     "collective_id",
 ];
 
-/// Passes the documented fields of a request's profile to a macro, in the specification's order. Each has the name of its
-/// setter, the name of the setter that takes an `Option`, the type and the JSON name.
+/// Passes the documented fields of a request's profile to a macro, in the specification's order. Each entry has the name of the
+/// field's setter, the name of the setter that takes an `Option`, the type and the JSON name.
 macro_rules! profile_fields {
     ($callback:ident) => {
         $callback! {

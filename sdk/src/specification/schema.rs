@@ -1,7 +1,8 @@
 //! The field table as data: the kind and presence of each field of each response type.
 //!
 //! Used by code that needs no Rust types: the explanation of decoding errors, the classes of the Python package, and the
-//! sandbox's variants. Each model has a constant `SCHEMA`. Hidden, because it is not for use by others.
+//! sandbox's variants of the specification. Each model has a constant `SCHEMA`. Hidden, because this module is not for use by
+//! other crates.
 
 /// The kind of value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +45,9 @@ pub struct Field {
     pub wire: &'static str,
     pub kind: FieldKind,
     pub presence: Presence,
-    /// Whether `Debug` and `repr` show the value. They hide personal data and unknown content.
+    /// Whether `Debug` and `repr` show the value. Personal data and unknown content are hidden.
     pub is_shown: bool,
-    /// The documentation.
+    /// The documentation in Rust and in Python.
     pub doc: &'static str,
 }
 

@@ -18,7 +18,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// another path.
 pub(crate) fn escape_segment(id: &str) -> Result<String, ValidationError> {
     if matches!(id, "" | "." | "..") {
-        return Err(ValidationError::one(Violation::new(
+        return Err(ValidationError::from_violation(Violation::new(
             "",
             ViolationCode::InvalidId,
             "must not be empty, a single dot or two dots: no HTTP client can send those in a path",

@@ -1,7 +1,7 @@
 //! Exact numbers and free-form values in any serde format.
 //!
-//! serde_json gets and returns the digits of a number. Other formats get a decimal as a string. A number that may have been
-//! rounded on the way is an error.
+//! Through serde_json, numbers are read and written with all their digits. In other formats, a decimal is written as a string.
+//! A number that may have been rounded before it was read is an error.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -14,53 +14,54 @@ use super::{
     serde_json_probe::{Source, Target},
 };
 
-/// True if a `serde_json::Value` keeps the text of its numbers: any crate of the program can turn on `arbitrary_precision`.
+/// True if a `serde_json::Value` retains the text of its numbers: any crate in the build can turn on serde_json's feature
+/// `arbitrary_precision`.
 static NUMBERS_ARE_TEXT: LazyLock<bool> = LazyLock::new(|| {
     serde_json::from_str::<Number>("1.10").is_ok_and(|number| number.to_string() == "1.10")
 });
 
-const UNCERTAIN: &str = "expected a number whose digits are certain, found a binary float of more than 15 significant \
+const UNCERTAIN_NUMBER: &str = "expected a number whose digits are certain, found a binary float of more than 15 significant \
     digits: write the number as a string, or read the document directly with serde_json (not through \
     `serde_json::Value`, `flatten`, `tag` or `untagged`)";
 
 /// A value from a deserializer.
-pub(crate) enum Given {
+pub(crate) enum DeserializedValue {
     /// The text of a JSON document.
     Text(Box<RawValue>),
-    /// A value from another format or from a buffer of serde's. Its floats have at most 15 digits.
+    /// A value from another format, or from a buffer of serde. Its floats have at most 15 digits.
     Value(Value),
 }
 
-impl Given {
+impl DeserializedValue {
     /// Reads a value from a deserializer of any format.
     ///
     /// # Errors
-    /// If a number may have been rounded before it arrived here.
+    /// If a number may have been rounded before this function reads it.
     pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Source::read(deserializer).map_err(expected("a JSON value"))? {
             Source::Text(text) => Ok(Self::Text(text)),
-            // Every map key is a string in JSON, also a decimal.
+            // In JSON, every map key is a string, even if it is a decimal.
             Source::TextOrValue(text) if JsonKind::from_json(text.get()) == JsonKind::String => {
                 let text = serde_json::from_str(text.get()).map_err(de::Error::custom)?;
                 Ok(Self::Value(Value::String(text)))
             }
             Source::TextOrValue(text) => Ok(Self::Text(text)),
-            Source::Value(value) if is_certain(&value) => Ok(Self::Value(value)),
-            Source::Value(_) => Err(de::Error::custom(UNCERTAIN)),
+            Source::Value(value) if has_certain_numbers(&value) => Ok(Self::Value(value)),
+            Source::Value(_) => Err(de::Error::custom(UNCERTAIN_NUMBER)),
         }
     }
 }
 
 /// Returns true if no number in a value can have been rounded to a float.
-fn is_certain(value: &Value) -> bool {
+fn has_certain_numbers(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             !number.is_f64()
                 || to_exact_float(number).is_some()
-                || (*NUMBERS_ARE_TEXT && !is_tie(number))
+                || (*NUMBERS_ARE_TEXT && !has_two_shortest_texts(number))
         }
-        Value::Array(items) => items.iter().all(is_certain),
-        Value::Object(fields) => fields.values().all(is_certain),
+        Value::Array(items) => items.iter().all(has_certain_numbers),
+        Value::Object(fields) => fields.values().all(has_certain_numbers),
         _ => true,
     }
 }
@@ -74,16 +75,17 @@ fn to_exact_float(number: &Number) -> Option<f64> {
     (is_short && is_same_number(&number.to_string(), &shortest)).then_some(float)
 }
 
-/// Returns true if two shortest texts of a number's float are equally close to it. serde_json reads either text as that float when it
-/// passes a number on, and then writes only one of them.
-fn is_tie(number: &Number) -> bool {
+/// Returns true if the float of a number has two shortest decimal texts: serde_json writes one, and the standard library the
+/// other. The number's original text is then uncertain: when serde_json passes a number on as a float, both texts become the
+/// same.
+fn has_two_shortest_texts(number: &Number) -> bool {
     number.as_f64().is_some_and(|float| {
-        let written = Number::from_f64(float).map(|number| number.to_string());
-        written.is_some_and(|written| !is_same_number(&written, &float.to_string()))
+        let serde_json_text = Number::from_f64(float).map(|number| number.to_string());
+        serde_json_text.is_some_and(|text| !is_same_number(&text, &float.to_string()))
     })
 }
 
-/// Returns true if two texts are the same number, with the same digits or with others.
+/// Returns true if two texts denote the same number, such as `1.0` and `1`.
 fn is_same_number(left: &str, right: &str) -> bool {
     let value = |text| Decimal::from_json_number(text);
     left == right || value(left).is_some_and(|left| value(right) == Some(left))
@@ -118,18 +120,18 @@ fn is_same_value(left: &Value, right: &Value) -> bool {
 /// Parses a JSON text as a `Value`, if a `Value` represents every number in it exactly.
 fn parse_exact(text: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(text).ok()?;
-    (is_certain(&value) && has_numbers_of(&value, text)).then_some(value)
+    (has_certain_numbers(&value) && has_same_numbers(&value, text)).then_some(value)
 }
 
-/// Returns true if the numbers in a value are the ones in the text from which it was parsed.
-fn has_numbers_of(value: &Value, text: &str) -> bool {
+/// Returns true if the numbers in a value equal the numbers in the text from which the value was parsed.
+fn has_same_numbers(value: &Value, text: &str) -> bool {
     match value {
         Value::Number(number) => is_same_number(&number.to_string(), text.trim()),
         Value::Array(values) => {
             let texts: Result<Vec<&RawValue>, _> = serde_json::from_str(text);
             texts.is_ok_and(|texts| {
                 let mut both = values.iter().zip(texts);
-                both.all(|(value, text)| has_numbers_of(value, text.get()))
+                both.all(|(value, text)| has_same_numbers(value, text.get()))
             })
         }
         Value::Object(values) => {
@@ -137,7 +139,7 @@ fn has_numbers_of(value: &Value, text: &str) -> bool {
             texts.is_ok_and(|texts| {
                 let mut both = texts.iter().map(|(name, text)| (values.get(name), text));
                 both.all(|(value, text)| {
-                    value.is_some_and(|value| has_numbers_of(value, text.get()))
+                    value.is_some_and(|value| has_same_numbers(value, text.get()))
                 })
             })
         }
@@ -150,7 +152,7 @@ pub(super) fn serialize_json<S: Serializer>(
     json: &RawValue,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let target = Target::of_serializer::<S>();
+    let target = Target::for_serializer::<S>();
     if target == Target::Text {
         return json.serialize(serializer);
     }
@@ -175,7 +177,7 @@ impl Serialize for Plain<'_> {
                     (Some(integer), ..) => serializer.serialize_i64(integer),
                     (_, Some(integer), _) => serializer.serialize_u64(integer),
                     (.., Some(float)) => serializer.serialize_f64(float),
-                    _ => Err(ser::Error::custom(UNCERTAIN)),
+                    _ => Err(ser::Error::custom(UNCERTAIN_NUMBER)),
                 }
             }
             Value::Array(items) => serializer.collect_seq(items.iter().map(Plain)),
@@ -190,7 +192,7 @@ impl Serialize for Plain<'_> {
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.to_string();
-        match Target::of_serializer::<S>() {
+        match Target::for_serializer::<S>() {
             // Only a raw value passes digits to serde_json unchanged.
             Target::Text => RawValue::from_string(text)
                 .map_err(ser::Error::custom)?
@@ -206,11 +208,13 @@ impl Serialize for Decimal {
 
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Given::read(deserializer)? {
-            Given::Text(json) => Self::from_json_number(json.get()),
-            Given::Value(Value::Number(number)) => Self::from_json_number(&number.to_string()),
-            Given::Value(Value::String(text)) => text.parse().ok(),
-            Given::Value(_) => None,
+        match DeserializedValue::read(deserializer)? {
+            DeserializedValue::Text(json) => Self::from_json_number(json.get()),
+            DeserializedValue::Value(Value::Number(number)) => {
+                Self::from_json_number(&number.to_string())
+            }
+            DeserializedValue::Value(Value::String(text)) => text.parse().ok(),
+            DeserializedValue::Value(_) => None,
         }
         .ok_or_else(|| de::Error::custom(ParseDecimalError))
     }

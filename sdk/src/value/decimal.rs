@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 /// An exact decimal number: the specification's `number`.
 ///
 /// Value and scale are the same as in the JSON text: `10.10` stays `10.10`. A number in a document never passes through a
-/// binary float, regardless of the features of `serde_json` that other crates enable. A decimal has up to 28 digits; a
-/// number with more is an error, and is never rounded. Decimals with the same value are equal: `10.10 == 10.1`.
+/// binary float, regardless of the features of `serde_json` that other crates enable. A decimal has up to 28 digits; a number
+/// with more digits is an error, and is never rounded. Decimals with the same value are equal: `10.10 == 10.1`.
 ///
 /// The specification does not define the unit or scale of a deal's money, percentage and split fields; a `Decimal` holds
 /// only the digits.
@@ -40,10 +40,10 @@ use serde_json::value::RawValue;
 ///
 /// # In JSON and other formats
 ///
-/// Directly through `serde_json`, a decimal is written and read as a number with every digit. In other formats it is
-/// written as a string; in a `serde_json::Value` it is a number if the `Value` can hold it exactly. It is read from a
-/// string, an integer, or a float of at most 15 significant digits. A float with more digits is an error, because it may
-/// have been rounded.
+/// Directly through `serde_json`, a decimal is written and read as a number with every digit. In other formats it is written as
+/// a string; in a `serde_json::Value` it is a number if the `Value` can hold it exactly. A decimal can be read from a string,
+/// an integer, or a float of at most 15 significant digits. A float with more digits is an error, because it may have been
+/// rounded.
 ///
 /// ```
 /// use dealkit::Decimal;
@@ -78,7 +78,7 @@ impl Decimal {
         self.0
     }
 
-    /// Parses a valid JSON value; `None` if it is not a number, or is one that a decimal cannot hold exactly.
+    /// Parses a valid JSON value; `None` if the value is not a number, or if a decimal cannot hold the number exactly.
     pub(crate) fn from_json_number(text: &str) -> Option<Self> {
         if text.len() > MAX_LENGTH {
             return None;
@@ -97,7 +97,7 @@ impl Decimal {
     }
 }
 
-/// The maximum length of a number's text, in bytes. Only a text that is written to waste time is longer.
+/// The maximum length of a number's text, in bytes. A longer text serves only to waste time, and is rejected unread.
 const MAX_LENGTH: usize = 1_000;
 
 impl FromStr for Decimal {
@@ -134,7 +134,7 @@ fn apply_exponent(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decima
         )
         .ok();
     }
-    // A shift by more than 28 digits cannot fit, so the loop is short.
+    // The loop is short: more than 28 additional digits cannot fit.
     for _ in 0..u32::try_from(-scale).ok().filter(|digits| *digits <= 28)? {
         mantissa = mantissa.checked_mul(10)?;
     }

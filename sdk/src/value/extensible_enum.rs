@@ -6,9 +6,9 @@ use compact_str::CompactString;
 
 /// The content of the variant `Other`: an undocumented value of the extensible enum `Enum`, unchanged.
 ///
-/// Programs can neither name this type nor read it. A program that matched on the string inside `Other` would silently
-/// take another branch once a later version of dealkit makes the value a variant. Only dealkit creates one, after checking
-/// that the value is undocumented, so a documented value is never an `Other`.
+/// Other crates can neither name this type nor read its content. A program that matched on the string inside `Other` would
+/// silently take another branch once a later version of dealkit makes the value a variant. Only dealkit creates an `Other`,
+/// after checking that the value is undocumented. A documented value is therefore never an `Other`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(
     missing_debug_implementations,
@@ -61,7 +61,7 @@ macro_rules! extensible_enum {
             /// Returns the variant of a documented string.
             #[allow(unused_variables, reason = "some enums have no documented value")]
             #[inline]
-            fn documented(text: &str) -> Option<Self> {
+            fn from_documented(text: &str) -> Option<Self> {
                 $(
                     if text == $wire {
                         return Some(Self::$value);
@@ -74,14 +74,14 @@ macro_rules! extensible_enum {
         impl From<&str> for $name {
             #[inline]
             fn from(text: &str) -> Self {
-                Self::documented(text)
+                Self::from_documented(text)
                     .unwrap_or_else(|| Self::Other($crate::value::UndocumentedValue::new(text)))
             }
         }
 
         impl From<String> for $name {
             fn from(text: String) -> Self {
-                Self::documented(&text)
+                Self::from_documented(&text)
                     .unwrap_or_else(|| Self::Other($crate::value::UndocumentedValue::new(text)))
             }
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    any_format::{self, Given},
+    any_format::{self, DeserializedValue},
     json_kind::JsonKind,
 };
 
@@ -16,8 +16,8 @@ use super::{
 /// because the content may be personal data.
 ///
 /// To convert a string, choose between [`parse`](Self::parse) (or `str::parse`), which reads it as JSON text, and
-/// [`string`](Self::string), which makes it a JSON string. There is no `From<&str>`, because it could mean either. Other
-/// conversions from strings, such as into a deal of the sandbox, read JSON text.
+/// [`string`](Self::string), which makes it a JSON string. There is no `From<&str>`, because it could mean either of the two.
+/// Other conversions from strings, such as into a deal of the sandbox, read JSON text.
 ///
 /// Two values are equal if their texts are equal. They are also equal if a [`serde_json::Value`] can hold both unchanged and
 /// they differ only in the order of fields, in escapes, or in the notation of a number.
@@ -109,9 +109,9 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Given::read(deserializer)? {
-            Given::Text(json) => Self(json),
-            Given::Value(value) => value.into(),
+        Ok(match DeserializedValue::read(deserializer)? {
+            DeserializedValue::Text(json) => Self(json),
+            DeserializedValue::Value(value) => value.into(),
         })
     }
 }

@@ -7,9 +7,9 @@ use std::{borrow::Cow, fmt};
 pub(crate) enum Setting {
     /// The URL of the service.
     BaseUrl,
-    /// The key issued to the caller, or the function that provides it.
+    /// The service key, or the function that provides it.
     ServiceKey,
-    /// The file with the key.
+    /// The file with the service key.
     ServiceKeyFile,
     /// The time limit of a whole call.
     Timeout,
@@ -62,8 +62,8 @@ impl Setting {
 
 /// An error message, and the setting that it concerns, if any.
 ///
-/// The name of the setting differs between languages, so it is not part of the text. It stands in one of two places: before
-/// the text as its subject, or after the text in brackets.
+/// The name of the setting differs between languages, and is therefore not part of the text. The name stands before the text,
+/// as its subject, or after the text, in brackets.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     prefix: &'static str,
@@ -120,7 +120,7 @@ impl Message {
     }
 }
 
-/// Returns the name of a setting in a language, given the one in Rust.
+/// A function that returns the name of a setting in another language, given its name in Rust.
 pub(crate) type SettingName = fn(&'static str) -> &'static str;
 
 impl fmt::Display for Message {

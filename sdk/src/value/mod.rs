@@ -1,4 +1,4 @@
-//! Small value types, with their parsing, formatting and comparison. They know nothing of HTTP.
+//! Small value types, with their parsing, formatting and comparison. They do not depend on HTTP.
 
 mod any_format;
 mod arithmetic;
@@ -35,7 +35,7 @@ pub use json::Json;
 pub use nullable::Nullable;
 pub use role::{AssignedRole, Role, UnknownRole};
 
-pub(crate) use any_format::Given;
+pub(crate) use any_format::DeserializedValue;
 pub(crate) use datetime::{format_date, parse_date, parse_date_bytes, parse_two_digits};
 pub(crate) use extensible_enum::{UndocumentedValue, extensible_enum};
 pub(crate) use json_kind::JsonKind;

@@ -7,8 +7,8 @@ use super::format_date;
 
 /// `null` or a value, for a field that the specification describes as "or null".
 ///
-/// The sandbox treats null like an omitted field. Other services may not, so a request can express both: see the table at
-/// [`CreateAgent`](crate::CreateAgent).
+/// The sandbox treats null like an omitted field. Other services may distinguish them. A request can express both: see the
+/// table at [`CreateAgent`](crate::CreateAgent).
 ///
 /// An `Option` does not convert into a `Nullable`, because its `None` could mean null or absent.
 ///

@@ -1,5 +1,5 @@
-//! Parsing and formatting of single values of a response, for bindings to other languages: these build objects of their own,
-//! but share the rules.
+//! Parsing and formatting of single values of a response, for bindings to other languages: they build their own objects, but
+//! parse by the same rules.
 
 use crate::value::Decimal;
 

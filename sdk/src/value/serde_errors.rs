@@ -1,7 +1,7 @@
 //! Texts of the errors of serde and serde_json, which have no typed reasons. No other file reads these texts.
 //!
-//! Text decides nothing: a value that cannot be decoded is an error in any case. The functions here only replace the text of that
-//! error, so that it shows no value.
+//! No decision depends on these texts: a value that cannot be decoded is an error in any case. The functions here only replace
+//! the text of the error, so that it shows no value.
 
 use serde::de;
 
@@ -11,8 +11,8 @@ const MESSAGES_WITH_VALUES: [&str; 2] = ["invalid type: ", "invalid value: "];
 /// Returns a function for `map_err` that removes a found value from an error: `invalid type: string "Ada", expected an object`
 /// becomes `expected an object`.
 ///
-/// Most formats compose this text without a visitor, so only the finished error can be replaced. Other errors, such as syntax
-/// errors, stay unchanged.
+/// Most formats compose this text without asking a visitor. Therefore, only the finished error can be replaced. Other errors,
+/// such as syntax errors, stay unchanged.
 pub(crate) fn expected<E: de::Error>(what: &str) -> impl FnOnce(E) -> E {
     move |error| {
         let text = error.to_string();
@@ -27,7 +27,7 @@ pub(crate) fn expected<E: de::Error>(what: &str) -> impl FnOnce(E) -> E {
     }
 }
 
-/// Returns the expectation in a message. It is the end of the message, so it contains no value.
+/// Returns the part of a message that states the expected type. That part is the end of the message and contains no value.
 #[cfg(feature = "client")]
 pub(crate) fn find_expectation(error: &serde_json::Error) -> String {
     let message = without_position(error);

@@ -1,12 +1,14 @@
 //! Recognition of serde_json's serializers and deserializers behind serde's generic ones.
 //!
 //! Only serde_json can pass on the digits of a number, as a [`RawValue`]. Any other format would get a wrong number or a marker
-//! that is private to serde_json, and serde has no method that names the format. So this module compares types, by their
+//! that is private to serde_json, and serde has no method that names the format. This module therefore compares types, by their
 //! identity (`TypeId`), and uses serde_json's documented behaviour: the types of its errors, the associated types of its
-//! serializers, and the request that a `RawValue` makes. It compares no names of types, which the compiler may change at any time.
+//! serializers, and the request that a `RawValue` makes. It does not compare the names of types, because the compiler may
+//! change them at any time.
 //!
-//! If a new version of serde_json behaves in another way, nothing is recognized, and numbers take the way of other formats: as
-//! strings, or with an error if they might have been rounded. No digit is lost. `sdk/tests/offline/formats.rs` tests each way.
+//! If a new version of serde_json behaves in another way, nothing is recognized, and numbers are treated as in other formats:
+//! written as strings, or rejected if they might have been rounded. No digit is lost. `sdk/tests/offline/formats.rs` tests each
+//! case.
 
 use std::{any::TypeId, cell::Cell, fmt, iter, mem::size_of, sync::LazyLock};
 
@@ -39,10 +41,11 @@ pub(super) enum Target {
 impl Target {
     /// Recognizes the serializer `S`.
     ///
-    /// The serializer of text has any writer and formatter as its parameters, so it has no single type. It is recognized by its
-    /// associated types: its error is serde_json's, it returns nothing, and it writes all compound values with one type. The
-    /// serializer of map keys has `Impossible` for that type. Serde's buffers for `flatten` and tags have several.
-    pub(super) fn of_serializer<S: Serializer>() -> Self {
+    /// The serializer of text has any writer and formatter as its parameters, and therefore no single type. It is recognized by
+    /// its associated types: its error is serde_json's, it returns nothing, and it writes all compound values with one type.
+    /// The serializer of map keys has `Impossible` for that type. Serde's buffers for `flatten` and tags have several types for
+    /// compound values.
+    pub(super) fn for_serializer<S: Serializer>() -> Self {
         let compound = typeid::of::<S::SerializeSeq>();
         let has_one_compound = [
             typeid::of::<S::SerializeTuple>(),
@@ -78,26 +81,27 @@ pub(super) enum Source {
     Text(Box<RawValue>),
     /// The text of a JSON document, or of a `Value` or a map key within a wrapper. A text that is a string may be a map key.
     TextOrValue(Box<RawValue>),
-    /// Another format, a `Value`, or a buffer of serde's.
+    /// Another format, a `Value`, or a buffer of serde.
     Value(Value),
 }
 
 impl Source {
     /// Recognizes a deserializer, and reads its content.
     ///
-    /// The deserializers of strings and slices have known types. A reader's has the reader as its parameter, and a wrapper, such as
-    /// serde_path_to_error's, has a type of another crate; both have serde_json's error. These get the request that a
-    /// `RawValue` makes. The text of a document in memory is borrowed. The text of a `Value` never is, because a `Value` would have
-    /// to write it first. An owned text comes from a reader, if the deserializer is a mere pointer, or else it may come from a `Value`
-    /// within a wrapper.
+    /// The deserializers of strings and slices are recognized by their types. Two other kinds have no known type, but
+    /// serde_json's error: the deserializer of a reader, whose parameter is the reader, and a wrapper of another crate, such as
+    /// serde_path_to_error's. These kinds get the request that a `RawValue` makes. If the text in the response is borrowed, it
+    /// is from a document in memory: a `Value` would first have to write its text. If the text is owned, it is from a reader if
+    /// the deserializer is a mere pointer; otherwise it may be from a `Value` within a wrapper.
     pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let own = typeid::of::<D>();
-        if own == typeid::of::<&mut serde_json::Deserializer<StrRead<'_>>>()
-            || own == typeid::of::<&mut serde_json::Deserializer<SliceRead<'_>>>()
+        let deserializer_type = typeid::of::<D>();
+        if deserializer_type == typeid::of::<&mut serde_json::Deserializer<StrRead<'_>>>()
+            || deserializer_type == typeid::of::<&mut serde_json::Deserializer<SliceRead<'_>>>()
         {
             return Box::<RawValue>::deserialize(deserializer).map(Self::Text);
         }
-        let is_value = own == TypeId::of::<Value>() || own == typeid::of::<&Value>();
+        let is_value = deserializer_type == TypeId::of::<Value>()
+            || deserializer_type == typeid::of::<&Value>();
         match *RAW_VALUE_NAME {
             Some(name) if is_serde_json_error::<D::Error>() && !is_value => {
                 let raw = deserializer.deserialize_newtype_struct(name, RawVisitor(name))?;
@@ -108,8 +112,8 @@ impl Source {
     }
 }
 
-/// The name that a `RawValue` passes to the deserializer, and which serde_json's deserializers of text recognize. It is private to
-/// serde_json, so it is learned from a `RawValue`.
+/// The name that a `RawValue` passes to the deserializer, and which serde_json's deserializers of text recognize. The name is
+/// private to serde_json, and is therefore learned from a `RawValue`.
 static RAW_VALUE_NAME: LazyLock<Option<&'static str>> = LazyLock::new(|| {
     let name = Cell::new(None);
     // It always fails, because there is no content.
@@ -151,21 +155,21 @@ enum RawContent {
 
 impl RawContent {
     fn into_source<E: de::Error>(self, is_pointer: bool) -> Result<Source, E> {
-        let raw = |text: String| {
+        let make_raw = |text: String| {
             let name = (*RAW_VALUE_NAME).unwrap_or_default();
             let members = MapDeserializer::<_, serde_json::Error>::new(iter::once((name, text)));
             Box::<RawValue>::deserialize(MapAccessDeserializer::new(members)).map_err(E::custom)
         };
         match self {
-            Self::Borrowed(text) => raw(text).map(Source::TextOrValue),
-            Self::Owned(text) if is_pointer => raw(text).map(Source::TextOrValue),
+            Self::Borrowed(text) => make_raw(text).map(Source::TextOrValue),
+            Self::Owned(text) if is_pointer => make_raw(text).map(Source::TextOrValue),
             Self::Owned(text) => {
                 let value: Value = serde_json::from_str(&text).map_err(E::custom)?;
-                // A `Value` writes its own text in one form. Any other text cannot come from a `Value`.
+                // A `Value` always writes its text in this form, so a text in another form does not come from a `Value`.
                 if serde_json::to_string(&value).is_ok_and(|canonical| canonical == text) {
                     Ok(Source::Value(value))
                 } else {
-                    raw(text).map(Source::TextOrValue)
+                    make_raw(text).map(Source::TextOrValue)
                 }
             }
             Self::Value(value) => Ok(Source::Value(value)),

@@ -10,7 +10,7 @@ pub fn to_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
         [0xFE, 0xFF, rest @ ..] => (rest, u16::from_be_bytes),
         _ => return bytes.into(),
     };
-    // Each chunk has two bytes, so the conversion never fails.
+    // Each chunk has two bytes: its conversion never fails.
     let units = units
         .chunks_exact(2)
         .filter_map(|pair| pair.try_into().ok());
@@ -18,7 +18,8 @@ pub fn to_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     String::from_utf16_lossy(&units).into_bytes().into()
 }
 
-/// Returns true if quotation marks enclose a text: some configuration files pass them on, and a shell would have removed them.
+/// Returns true if quotation marks enclose a text. A shell removes such marks, but some readers of configuration files pass
+/// them on.
 #[cfg(feature = "client")]
 pub(crate) fn is_quoted(text: &str) -> bool {
     ['"', '\''].into_iter().any(|mark| {

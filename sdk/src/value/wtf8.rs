@@ -12,7 +12,7 @@ use serde::{
 pub(crate) struct Wtf8<'de>(pub(crate) Cow<'de, [u8]>);
 
 impl<'de> Wtf8<'de> {
-    /// Unescapes a JSON string, given with its quotes; `None` if it is not one.
+    /// Unescapes a JSON string, given with its quotes; `None` if the text is not a JSON string.
     pub(crate) fn from_json(json: &'de str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

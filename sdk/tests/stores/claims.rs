@@ -36,8 +36,10 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         let keys: Vec<_> = keys
             .map(|key| (key, store.header().hash(&key.to_string())))
             .collect();
-        let when = WhenUnresolved::Report;
-        let claims = keys.iter().map(|(_, key)| claim_write(*key, when));
+        let when_unresolved = WhenUnresolved::Report;
+        let claims = keys
+            .iter()
+            .map(|(_, key)| claim_write(*key, when_unresolved));
         let claims: Vec<_> = claims.collect();
         let results = store
             .write(&claims.iter().collect::<Vec<_>>(), &[], NOW)

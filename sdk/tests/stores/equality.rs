@@ -23,7 +23,7 @@ use crate::{
 enum Event {
     Claim {
         job: usize,
-        when: WhenUnresolved,
+        when_unresolved: WhenUnresolved,
     },
     RecordOutcome {
         job: usize,
@@ -92,14 +92,14 @@ fn row_entries() -> impl Strategy<Value = Option<RowEntry>> {
 }
 
 fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
-    let when = prop_oneof![
+    let when_unresolved = prop_oneof![
         Just(WhenUnresolved::Report),
         Just(WhenUnresolved::Resend),
         Just(WhenUnresolved::Ask),
     ];
     let keys = prop_oneof![Just("email"), Just("id")];
     let event = prop_oneof![
-        6 => (0..2_usize, when).prop_map(|(job, when)| Event::Claim { job, when }),
+        6 => (0..2_usize, when_unresolved).prop_map(|(job, when_unresolved)| Event::Claim { job, when_unresolved }),
         6 => (0..2_usize, row_entries()).prop_map(|(job, outcome)| Event::RecordOutcome { job, outcome }),
         2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
         2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
@@ -137,12 +137,22 @@ impl OpenedLedger {
         let name = row.to_string();
         let key = self.jobs[0].header().hash(&name);
         let result = match event {
-            Event::Claim { job, when } => {
+            Event::Claim {
+                job,
+                when_unresolved,
+            } => {
                 let request = RequestInfo {
                     email_hash: Some(ValueHash([7; 16])),
                     ..RequestInfo::default()
                 };
-                self.write(job, Write::Claim { key, when, request })
+                self.write(
+                    job,
+                    Write::Claim {
+                        key,
+                        when_unresolved,
+                        request,
+                    },
+                )
             }
             Event::RecordOutcome { job, outcome } => {
                 self.write(job, Write::RecordOutcome { key, outcome })

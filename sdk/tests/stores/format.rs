@@ -37,7 +37,7 @@ fn write_every_state(ledger: &Ledger) {
         };
         let claim = Write::Claim {
             key,
-            when: WhenUnresolved::Report,
+            when_unresolved: WhenUnresolved::Report,
             request: request.clone(),
         };
         assert!(matches!(

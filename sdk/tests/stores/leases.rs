@@ -41,7 +41,7 @@ fn rows_may_be_sent_until_the_lease_ends() {
     let lease = Lease::new(Clock { process });
     let may_send = |seconds, number| {
         clock.set(seconds);
-        lease.remaining(number) != Some(Duration::ZERO)
+        lease.remaining_time(number) != Some(Duration::ZERO)
     };
     assert!(may_send(1_000_000, 0));
     // A job may send for 40 s of the 60 s for which the database has the lease.

@@ -48,23 +48,27 @@ fn open_job(ledger: &Ledger) -> Box<dyn Store> {
     open_with_keys(ledger, Some("email")).unwrap()
 }
 
-fn claim(store: &mut dyn Store, key: KeyHash, when: WhenUnresolved) -> Option<LedgerRow> {
-    try_claim(store, key, when).unwrap()
+fn claim(
+    store: &mut dyn Store,
+    key: KeyHash,
+    when_unresolved: WhenUnresolved,
+) -> Option<LedgerRow> {
+    try_claim(store, key, when_unresolved).unwrap()
 }
 
 fn try_claim(
     store: &mut dyn Store,
     key: KeyHash,
-    when: WhenUnresolved,
+    when_unresolved: WhenUnresolved,
 ) -> Result<Option<LedgerRow>, Cause> {
-    let claimed = store.write(&[&claim_write(key, when)], &[], NOW);
+    let claimed = store.write(&[&claim_write(key, when_unresolved)], &[], NOW);
     claimed.map(|mut claimed| claimed.remove(0).unwrap())
 }
 
-fn claim_write(key: KeyHash, when: WhenUnresolved) -> Write {
+fn claim_write(key: KeyHash, when_unresolved: WhenUnresolved) -> Write {
     Write::Claim {
         key,
-        when,
+        when_unresolved,
         request: RequestInfo::default(),
     }
 }

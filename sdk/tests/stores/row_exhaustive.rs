@@ -167,12 +167,12 @@ impl Model {
             _ => {}
         }
         if job.stage == Stage::Idle && job.is_alive {
-            for when in [
+            for when_unresolved in [
                 WhenUnresolved::Report,
                 WhenUnresolved::Resend,
                 WhenUnresolved::Ask,
             ] {
-                add_model(&|model| model.claim(index, when));
+                add_model(&|model| model.claim(index, when_unresolved));
             }
         }
         if job.is_alive && job.stage != Stage::Idle {
@@ -191,13 +191,17 @@ impl Model {
         }
     }
 
-    fn claim(&mut self, index: usize, when: WhenUnresolved) {
+    fn claim(&mut self, index: usize, when_unresolved: WhenUnresolved) {
         let ledger_row = self.row.current().and_then(RowEntry::to_ledger_row);
         let is_unresolved = ledger_row.is_some_and(|ledger_row| ledger_row.is_unresolved());
         let request = RequestInfo::default();
         let number = self.jobs[index].number;
-        if self.row.claim(number, 0, when, &request).is_none() {
-            let asks = when == WhenUnresolved::Ask;
+        if self
+            .row
+            .claim(number, 0, when_unresolved, &request)
+            .is_none()
+        {
+            let asks = when_unresolved == WhenUnresolved::Ask;
             self.jobs[index].stage = if asks { Stage::Asking } else { Stage::Claimed };
             self.was_resent |= is_unresolved && !asks;
         }

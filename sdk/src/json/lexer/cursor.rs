@@ -11,7 +11,9 @@ pub type LexResult<T> = Result<T, LexError>;
 
 /// Reads a document one token at a time.
 pub struct Lexer<'a> {
+    /// The document.
     pub(super) text: &'a str,
+    /// The position of the next byte.
     pub(super) at: usize,
     /// The number of items in the last array that was read completely.
     last_item_count: usize,
@@ -41,7 +43,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Enables [`skip_unreadable_value`](Self::skip_unreadable_value).
-    pub fn set_skip_unreadable(&mut self) {
+    pub fn enable_skip_unreadable(&mut self) {
         self.skips_unreadable = true;
     }
 
@@ -58,8 +60,8 @@ impl<'a> Lexer<'a> {
 
     /// Calls `should_continue`, if it is set and 64 KB were read since the last call; fails if it returns false.
     ///
-    /// The lexer calls this at each object, and at each name that is not the expected one. No other part of a document can
-    /// repeat without one of these.
+    /// The lexer calls this at each object, and at each name that is not the expected one. Every part of a document that can
+    /// repeat contains an object or such a name.
     #[inline(always)]
     pub(super) fn check_cancelled(&mut self) -> LexResult<()> {
         if self.at < self.next_check_at {
@@ -107,7 +109,7 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Moves to the position at which `rest` is the remaining document.
+    /// Moves forward until only `rest` of the document remains.
     #[inline(always)]
     pub(super) fn advance_to(&mut self, rest: &[u8]) {
         self.at = self.text.len() - rest.len();
@@ -141,7 +143,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads this punctuation mark.
+    /// Reads this punctuation mark; fails if another character is next.
     #[inline(always)]
     pub(super) fn expect(&mut self, punctuation: u8) -> LexResult<()> {
         if self.peek() == punctuation {
@@ -154,7 +156,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads the start of an array or an object, and returns whether it has content.
     #[inline(always)]
-    fn enter(&mut self, open: u8, close: u8) -> LexResult<bool> {
+    fn begin_container(&mut self, open: u8, close: u8) -> LexResult<bool> {
         self.expect(open)?;
         if self.peek() == close {
             self.at += 1;
@@ -184,7 +186,7 @@ impl<'a> Lexer<'a> {
     #[inline]
     pub fn begin_object(&mut self) -> LexResult<bool> {
         self.check_cancelled()?;
-        self.enter(b'{', b'}')
+        self.begin_container(b'{', b'}')
     }
 
     /// Reads the comma or the end after a field, and returns whether another field follows.
@@ -196,7 +198,7 @@ impl<'a> Lexer<'a> {
     /// Reads the start of an array, and returns whether it has items.
     #[inline]
     pub fn begin_array(&mut self) -> LexResult<bool> {
-        self.enter(b'[', b']')
+        self.begin_container(b'[', b']')
     }
 
     /// Reads the comma or the end after an item, and returns whether another item follows.
@@ -205,9 +207,9 @@ impl<'a> Lexer<'a> {
         self.next_element(b']')
     }
 
-    /// Estimates the number of items of the next array, to reserve memory. Similar arrays often have the same length, such
-    /// as the fields of each contact. The estimate is at least a `Vec`'s own minimum, and low enough that a wrong one does
-    /// not matter.
+    /// Estimates the number of items of the next array, to reserve memory. Similar arrays often have the same length, such as
+    /// the fields of each contact. The estimate is at least a `Vec`'s own minimum, and so low that a wrong estimate wastes
+    /// little memory.
     pub(crate) fn expected_items(&self) -> usize {
         self.last_item_count.clamp(4, 16)
     }
@@ -217,7 +219,8 @@ impl<'a> Lexer<'a> {
         self.last_item_count = items;
     }
 
-    /// Skips the next field name if it is this one, written with quotes and colon (`"id":`); returns whether it was.
+    /// Skips the next field name if it is `quoted`, a name with quotes and colon such as `"id":`. Returns whether the name was
+    /// skipped.
     #[inline(always)]
     pub fn skip_name(&mut self, quoted: &'static str) -> bool {
         // `strip_prefix` would be slower: it does not know the length at compile time and compares byte by byte.
@@ -249,7 +252,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips the unreadable value of an optional field, which begins at `start`; fails unless skipping is enabled. Returns the
-    /// value, or `None` if the object has the same field again later: of equal names, the last counts.
+    /// value, or `None` if a field of the same name follows in the object: of several fields with one name, the last counts.
     #[cold]
     pub fn skip_unreadable_value(
         &mut self,
@@ -278,7 +281,7 @@ impl<'a> Lexer<'a> {
         Ok(false)
     }
 
-    /// Returns to an earlier position, to read the same text in another way.
+    /// Returns to an earlier position, to read the text from there in another way.
     pub(crate) fn set_position(&mut self, position: usize) {
         self.at = position;
     }
@@ -291,7 +294,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Fails unless only white space is left.
+    /// Fails unless only white space is left in the document.
     pub fn expect_end(&mut self) -> LexResult<()> {
         // Compare positions, because `peek` returns 0 both at the end and for a byte of 0.
         self.peek();
@@ -302,7 +305,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads any value as its text. serde_json finds its end without recursion, so any depth is possible.
+    /// Reads any value as its text. serde_json finds the end of the value without recursion: values may be nested to any depth.
     #[cold]
     pub fn read_raw(&mut self) -> LexResult<&'a RawValue> {
         let rest = self.text.get(self.at..).ok_or(LexError)?;

@@ -5,7 +5,7 @@
 //! serde would reject.
 //!
 //! Public for the bindings, which build their own objects, and for the sandbox server, whose reader of request bodies is
-//! stricter; not for use by others.
+//! stricter; not for use by other crates.
 
 #![allow(
     missing_debug_implementations,

@@ -7,7 +7,8 @@ use crate::value::{Decimal, scalar};
 #[derive(Clone, Copy)]
 pub struct Number<'a> {
     pub text: &'a str,
-    /// The number in the fast form; `None` if it has more than 18 digits or an exponent, or is a negative zero.
+    /// The number as integers, which are fast to convert; `None` if it has more than 18 digits or an exponent, or is a negative
+    /// zero.
     pub digits: Option<Digits>,
 }
 
@@ -20,7 +21,7 @@ pub struct Digits {
     pub scale: u32,
 }
 
-/// The maximum number of digits of the fast form: any number with 18 digits fits into 64 bits.
+/// The maximum number of digits in [`Digits`]: any number with 18 digits fits into 64 bits.
 const MAX_DIGITS: usize = 18;
 
 impl<'a> Lexer<'a> {

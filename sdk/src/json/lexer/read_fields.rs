@@ -12,13 +12,13 @@ macro_rules! __read_fields {
         $( $wire:literal => $in_order:expr, $by_name:expr; )+
         $name:ident => $undocumented:expr $(,)?
     }) => {
-        let mut more = $lexer.begin_object()?;
-        'fields: while more {
+        let mut has_more = $lexer.begin_object()?;
+        'fields: while has_more {
             $(
                 if $lexer.skip_name(concat!("\"", $wire, "\":")) {
                     $in_order;
-                    more = $lexer.next_field()?;
-                    if !more {
+                    has_more = $lexer.next_field()?;
+                    if !has_more {
                         break 'fields;
                     }
                 }
@@ -28,7 +28,7 @@ macro_rules! __read_fields {
                 $( $wire => $by_name, )+
                 _ => $undocumented,
             }
-            more = $lexer.next_field()?;
+            has_more = $lexer.next_field()?;
         }
     };
 }

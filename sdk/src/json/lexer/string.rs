@@ -26,8 +26,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads a string without escapes, whose opening quote is the next byte. A separate function, because it calls no other
-    /// function and so need not save registers.
+    /// Reads a string without escapes, whose opening quote is the next byte. Not inlined: everything that it calls is inlined,
+    /// so as a leaf function it saves no registers.
     #[inline(never)]
     fn read_plain_string_at_quote(&mut self) -> Option<&'a str> {
         let start = self.at + 1;
@@ -115,8 +115,8 @@ fn plain_string_length(text: &[u8]) -> Option<usize> {
     (rest.get(end) == Some(&b'"')).then_some(text.len() - rest.len() + end)
 }
 
-/// Sets the highest bit of each byte that is a quote, a backslash or a control character. Only the lowest set bit is exact:
-/// higher bytes may be marked by mistake.
+/// Returns a word with the highest bit set in each byte that is a quote, a backslash or a control character in `word`. Only the
+/// lowest set bit is exact: higher bytes may be marked by mistake.
 #[inline(always)]
 fn special_bytes(word: u64) -> u64 {
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit));

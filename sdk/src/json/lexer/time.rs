@@ -58,11 +58,11 @@ fn parse_common_timestamp(text: &[u8]) -> Option<(DateTime<Utc>, &[u8])> {
     );
     let mut nano = 0;
     if let [b'.', fraction @ ..] = rest {
-        let mut digit = 1_000_000_000;
+        let mut digit_value = 1_000_000_000;
         rest = fraction;
         while let [byte @ b'0'..=b'9', after @ ..] = rest {
-            digit /= 10;
-            nano += u32::from(byte - b'0') * digit;
+            digit_value /= 10;
+            nano += u32::from(byte - b'0') * digit_value;
             rest = after;
         }
         // A fraction has one to nine digits.

@@ -34,7 +34,7 @@ pub(in crate::ledger) struct Database {
     config: Config,
     pub(super) schema: String,
     /// The file of further CA certificates to trust.
-    roots: Option<String>,
+    ca_file: Option<String>,
 }
 
 impl Database {
@@ -44,16 +44,16 @@ impl Database {
             LedgerError::new(location, Cause::InvalidDatabaseUrl(fault))
         };
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut schema, mut roots, mut mode) = (SCHEMA.to_owned(), None, None);
-        let mut rest = Vec::new();
+        let (mut schema, mut ca_file, mut ssl_mode) = (SCHEMA.to_owned(), None, None);
+        let mut other_parameters = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let value = percent_decode_str(value).decode_utf8_lossy();
             match name {
                 "schema" => schema = value.into_owned(),
-                "sslrootcert" => roots = Some(value.into_owned()),
-                "sslmode" => mode = Some(value.into_owned()),
-                _ => rest.push(part),
+                "sslrootcert" => ca_file = Some(value.into_owned()),
+                "sslmode" => ssl_mode = Some(value.into_owned()),
+                _ => other_parameters.push(part),
             }
         }
         let is_schema_character =
@@ -63,14 +63,14 @@ impl Database {
                 "its schema may contain only lowercase letters, digits and underscores",
             ));
         }
-        // An unescaped `@` or `/` in a password would be taken for the end of the user or of the host.
+        // The parser would take an unescaped `@` or `/` in a password for the end of the password or of the host.
         let after_scheme = base.split_once("://").map_or("", |(_, rest)| rest);
         if after_scheme.matches('@').count() > 1 {
             return Err(reject_url(UNREADABLE_URL));
         }
         // The parser's message is not shown: it may repeat a part of an unescaped password.
-        let parsed = format!("{base}?{}", rest.join("&")).parse::<Config>();
-        let Ok(mut config) = parsed else {
+        let parse_result = format!("{base}?{}", other_parameters.join("&")).parse::<Config>();
+        let Ok(mut config) = parse_result else {
             return Err(reject_url(UNREADABLE_URL));
         };
         // An unescaped password may have been parsed as a part of a host or of the database's name.
@@ -83,7 +83,7 @@ impl Database {
         if !hosts_are_plain || !config.get_dbname().is_none_or(is_plain) {
             return Err(reject_url(UNREADABLE_URL));
         }
-        config.ssl_mode(match mode.as_deref() {
+        config.ssl_mode(match ssl_mode.as_deref() {
             Some("disable") => SslMode::Disable,
             // Certificates are always verified.
             Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
@@ -114,7 +114,7 @@ impl Database {
             url: url.into(),
             config,
             schema,
-            roots,
+            ca_file,
         })
     }
 
@@ -144,7 +144,7 @@ impl Database {
     /// Connects to the database, and starts the task of the connection on the current runtime.
     pub(super) async fn connect(&self) -> Result<(Client, JoinHandle<()>), Cause> {
         let mut config = self.config.clone();
-        // libpq reads this variable, too. It keeps the password out of the URL.
+        // This variable, which libpq also reads, keeps the password out of the URL.
         if let (None, Ok(Some(password))) = (config.get_password(), read_variable("PGPASSWORD")) {
             config.password(password);
         }
@@ -157,21 +157,21 @@ impl Database {
             return Ok((client, tokio::spawn(connection.map(drop))));
         }
         let mut settings = TlsSettings::default();
-        if let Some(path) = &self.roots {
+        if let Some(path) = &self.ca_file {
             settings.add_roots(&fs::read(path)?);
         }
         let tls = settings.build_config();
         let mut tls = tls.map_err(|message| Cause::Unreachable(message.to_string()))?;
         tls.alpn_protocols = vec![b"postgresql".to_vec()];
-        let connected = config.connect(MakeRustlsConnect::new(tls)).await;
-        let (client, connection) = connected.map_err(classify_connect_error)?;
+        let connect_result = config.connect(MakeRustlsConnect::new(tls)).await;
+        let (client, connection) = connect_result.map_err(classify_connect_error)?;
         check_encoding(connection.parameter("server_encoding"))?;
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 }
 
-/// Converts an error of connecting. An unknown error from the server then means that it denies access, and not that the ledger
-/// is damaged.
+/// Converts an error of connecting. An unknown error of the server, while connecting, means that the server denies access, and
+/// not that the ledger is damaged.
 fn classify_connect_error(error: tokio_postgres::Error) -> Cause {
     match Cause::from(error) {
         Cause::Broken(message) => Cause::Denied(message),
@@ -179,7 +179,7 @@ fn classify_connect_error(error: tokio_postgres::Error) -> Cause {
     }
 }
 
-/// Rejects a database whose encoding cannot store every string: recording the identifier of a created agent could fail.
+/// Rejects a database whose encoding cannot store every string: the identifier of a created agent might not be recordable.
 fn check_encoding(encoding: Option<&str>) -> Result<(), Cause> {
     match encoding {
         None | Some("UTF8" | "SQL_ASCII") => Ok(()),

@@ -1,9 +1,9 @@
 //! Ledgers in PostgreSQL databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! A transaction locks single rows, so that jobs with different rows do not wait for each other. It locks them in the order of
-//! their keys, so that transactions cannot deadlock. It takes two round trips: the first claims new rows and locks the existing
-//! ones, the second writes and commits. The isolation level is READ COMMITTED, where each statement sees everything that was
-//! committed before it began: a row is read in the state that it has once it is locked.
+//! A transaction locks single rows, so that jobs with different rows do not wait for each other. It locks the rows in the order
+//! of their keys, so that transactions cannot deadlock. A transaction takes two round trips: the first claims new rows and
+//! locks the existing ones, the second writes and commits. The isolation level is READ COMMITTED, where each statement sees
+//! everything that was committed before it began: a row is read in the state that it has once it is locked.
 
 mod database;
 mod rows;
@@ -60,24 +60,23 @@ impl Postgres {
     ) -> Result<Self, Cause> {
         let mut session = Session::new(database, cancellation)?;
         let job = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let header = read_header_of(&mut session)?;
-        let new = Header::new(service, key_name)?;
+        let header = load_header(&mut session)?;
+        let new_header = Header::new(service, key_name)?;
         let header = session.run(TRANSACTION_LIMIT, async |client, database| {
             if header.is_none() {
-                create_tables(client, database, Some(&new)).await?;
+                create_tables(client, database, Some(&new_header)).await?;
             }
             let sql = format!(
                 "{}; DELETE FROM jobs WHERE lease_until < clock_timestamp();
                 INSERT INTO jobs VALUES ({job}, {}); COMMIT",
                 begin_statements(database),
-                lease_until(),
+                lease_end_sql(),
             );
             execute(client, &sql).await?;
             Ok(header)
         })?;
-        // If another job has created the ledger at the same time, its header counts.
-        let header =
-            header.map_or_else(|| read_header_of(&mut session), |header| Ok(Some(header)))?;
+        // If another job has created the ledger at the same time, the ledger has the header of that job: read it.
+        let header = header.map_or_else(|| load_header(&mut session), |header| Ok(Some(header)))?;
         Ok(Self {
             session,
             header: header.ok_or(Cause::Moved("deleted"))?,
@@ -88,7 +87,7 @@ impl Postgres {
     /// Opens an existing ledger; `None` if there is none.
     pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
         let mut session = Session::new(database, &CancellationFlag::default())?;
-        let header = read_header_of(&mut session)?;
+        let header = load_header(&mut session)?;
         Ok(header.map(|header| Self {
             session,
             header,
@@ -97,7 +96,7 @@ impl Postgres {
     }
 }
 
-fn read_header_of(session: &mut Session) -> Result<Option<Header>, Cause> {
+fn load_header(session: &mut Session) -> Result<Option<Header>, Cause> {
     let schema = session.database.schema.clone();
     session.read(TRANSACTION_LIMIT, async |client| {
         read_header(client, &schema).await
@@ -105,7 +104,7 @@ fn read_header_of(session: &mut Session) -> Result<Option<Header>, Cause> {
 }
 
 /// Returns the SQL expression for the end of a lease that begins now.
-fn lease_until() -> String {
+fn lease_end_sql() -> String {
     format!(
         "clock_timestamp() + {} * interval '1 second'",
         LEASE.as_secs()
@@ -118,12 +117,12 @@ impl Drop for Postgres {
         if let Some(job) = self.job.take()
             && self.session.is_connected()
         {
-            let end = async |client: &Client, database: &Database| {
+            let delete_job = async |client: &Client, database: &Database| {
                 let begin = begin_statements(database);
                 let sql = format!("{begin}; DELETE FROM jobs WHERE number = {job}; COMMIT");
                 execute(client, &sql).await
             };
-            let _ = self.session.run_to_completion(RENEWAL_INTERVAL, end);
+            let _ = self.session.run_to_completion(RENEWAL_INTERVAL, delete_job);
         }
     }
 }
@@ -150,8 +149,8 @@ impl Store for Postgres {
 
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause> {
         self.session.read(TRANSACTION_LIMIT, async |client| {
-            let found = rows::read(client, keys).await?;
-            let current = |key| found.get(key).and_then(Row::current).cloned();
+            let rows = rows::read(client, keys).await?;
+            let current = |key| rows.get(key).and_then(Row::current).cloned();
             Ok(keys.iter().map(current).collect())
         })
     }
@@ -227,31 +226,31 @@ impl Store for Postgres {
         };
         let sql = format!(
             "UPDATE jobs SET lease_until = {} WHERE number = $1 AND lease_until > clock_timestamp() RETURNING number",
-            lease_until()
+            lease_end_sql()
         );
-        let renewed = self
+        let renewed_jobs = self
             .session
             .run(RENEWAL_INTERVAL, async |client, database| {
                 let parameters = [(&job as _, Type::INT8)];
-                let renewed = query(client, &sql, &parameters);
-                in_transaction(client, &begin_statements(database), renewed).await
+                let update = query(client, &sql, &parameters);
+                in_transaction(client, &begin_statements(database), update).await
             })?;
-        Ok(!renewed.is_empty())
+        Ok(!renewed_jobs.is_empty())
     }
 }
 
-/// Removes the names of users from a message of the server.
+/// Replaces the names of database users in a message of the server.
 fn redact_user_names(message: &str) -> String {
     let mut parts = message.split('"');
-    let mut shown = parts.next().unwrap_or_default().to_owned();
+    let mut redacted = parts.next().unwrap_or_default().to_owned();
     let mut is_quoted = true;
     for part in parts {
-        let is_user = is_quoted && (shown.ends_with("user ") || shown.ends_with("role "));
-        shown.push('"');
-        shown.push_str(if is_user { "…" } else { part });
+        let is_user = is_quoted && (redacted.ends_with("user ") || redacted.ends_with("role "));
+        redacted.push('"');
+        redacted.push_str(if is_user { "…" } else { part });
         is_quoted = !is_quoted;
     }
-    shown
+    redacted
 }
 
 impl From<tokio_postgres::Error> for Cause {

@@ -24,61 +24,62 @@ use super::{
 
 const ENTRY_COLUMNS: &str = "state, agent_id, status, request_id, title, code, request, email, label, job, claimed_at, noted_at";
 
-const CLAIM: &str =
+/// Claims the rows that have no entry yet.
+const CLAIM_ROWS: &str =
     "INSERT INTO creates (key, entry, state, request, email, label, job, claimed_at, noted_at)
     SELECT key, 0, 'sending', request, email, label, $5, $6, $6
     FROM unnest($1, $2, $3, $4) AS claimed (key, request, email, label) ORDER BY key
     ON CONFLICT DO NOTHING RETURNING key";
 
-/// Excludes changes of the header until the end of the transaction. An advisory lock is cheaper than a row lock, which each
-/// claim would have to write to the table `ledger`.
+/// Prevents other transactions from changing the header until the end of this transaction. An advisory lock is cheaper than a
+/// row lock, which each claim would have to write to the table `ledger`.
 const LOCK_HEADER_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(7234298, hashtext(current_schema()::text))";
 
-/// Excludes claims and changes of the header until the end of the transaction.
+/// Prevents other transactions from claiming rows or changing the header until the end of this transaction.
 pub(super) const LOCK_HEADER: &str =
     "SELECT pg_advisory_xact_lock(7234298, hashtext(current_schema()::text))";
 
-/// Excludes other transactions that record one of these agents for a row. The agents are sorted, so that transactions cannot
+/// Prevents other transactions from recording one of these agents for a row. The agents are sorted, so that transactions cannot
 /// deadlock.
 const LOCK_AGENTS: &str = "SELECT pg_advisory_xact_lock(7234299, agent) FROM
     (SELECT DISTINCT hashtext(id) AS agent FROM unnest($1) AS id ORDER BY agent) AS agents";
 
 /// Finds the rows whose current entry has one of these agents.
-const OWNERS: &str = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
+const FIND_OWNERS: &str = "SELECT key, agent_id FROM creates AS it WHERE agent_id = ANY($1)
     AND entry = (SELECT max(entry) FROM creates WHERE key = it.key)";
 
 /// Locks rows by their first entries. Each transaction locks the first entry of a row before it changes any entry of that row.
-const LOCK: &str =
+const LOCK_ROWS: &str =
     "SELECT key FROM creates WHERE key = ANY($1) AND entry = 0 ORDER BY key FOR UPDATE";
 
 /// The rows that a transaction has locked.
 pub(super) struct LockedRows {
-    /// The rows to change. A row that was new and was claimed by this transaction still has no entry here, so that the rules
-    /// apply the claim.
+    /// The rows to change. A new row that this transaction has claimed has no entry here yet: `Row::claim` adds it.
     pub(super) rows: Rows,
     /// The rows as the database has them, including the new claims.
-    stored: Rows,
+    stored_rows: Rows,
     /// The rows of the agents that the change depends on.
     pub(super) owners: AgentOwners,
     /// The current header of the ledger.
     pub(super) header: Header,
 }
 
-/// Reads all entries of these keys.
+/// Reads all entries of the rows with these keys.
 pub(super) async fn read(client: &Client, keys: &[KeyHash]) -> Result<Rows, Cause> {
     let sql =
         format!("SELECT {ENTRY_COLUMNS}, key FROM creates WHERE key = ANY($1) ORDER BY entry");
     let keys = key_bytes(keys.iter());
     let parameters = [(&keys as _, Type::BYTEA_ARRAY)];
-    let (alive, found) = try_join(read_live_jobs(client), query(client, &sql, &parameters)).await?;
+    let (live_jobs, found) =
+        try_join(read_live_jobs(client), query(client, &sql, &parameters)).await?;
     let mut rows = Rows::new();
     for row in &found {
         let key = KeyHash(get_bytes(row, 12)?);
         rows.entry(key)
             .or_default()
             .0
-            .push(parse_entry(row, &alive)?);
+            .push(parse_entry(row, &live_jobs)?);
     }
     Ok(rows)
 }
@@ -90,11 +91,11 @@ pub(super) async fn for_each_row(
 ) -> Result<(), Cause> {
     let sql =
         format!("SELECT DISTINCT ON (key) {ENTRY_COLUMNS} FROM creates ORDER BY key, entry DESC");
-    let alive = read_live_jobs(client).await?;
-    let none: [(i64, Type); 0] = [];
-    let mut rows = pin!(client.query_typed_raw(&sql, none).await?);
+    let live_jobs = read_live_jobs(client).await?;
+    let no_parameters: [(i64, Type); 0] = [];
+    let mut rows = pin!(client.query_typed_raw(&sql, no_parameters).await?);
     while let Some(row) = rows.next().await {
-        visit(parse_entry(&row?, &alive)?);
+        visit(parse_entry(&row?, &live_jobs)?);
     }
     Ok(())
 }
@@ -106,16 +107,16 @@ pub(super) async fn read_emails(
 ) -> Result<Vec<Vec<RowEntry>>, Cause> {
     let sql = "SELECT DISTINCT email, key FROM creates WHERE email = ANY($1)";
     let hashes: Vec<_> = emails.iter().map(|email| &email.0[..]).collect();
-    let found = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
+    let key_columns = query(client, sql, &[(&hashes as _, Type::BYTEA_ARRAY)]).await?;
     let mut keys: HashMap<ValueHash, Vec<KeyHash>> = HashMap::new();
-    for row in &found {
+    for row in &key_columns {
         let key = KeyHash(get_bytes(row, 1)?);
         keys.entry(ValueHash(get_bytes(row, 0)?))
             .or_default()
             .push(key);
     }
-    let all: Vec<_> = keys.values().flatten().copied().collect();
-    let rows = read(client, &all).await?;
+    let all_keys: Vec<_> = keys.values().flatten().copied().collect();
+    let rows = read(client, &all_keys).await?;
     let current = |key: &KeyHash| rows.get(key)?.current().cloned();
     let find_entries = |email| keys.get(email).into_iter().flatten().filter_map(current);
     Ok(emails
@@ -125,7 +126,7 @@ pub(super) async fn read_emails(
 }
 
 /// Begins a transaction with the statements `begin`, claims the rows that have no entry, and locks and reads all rows in scope.
-/// `None` if another transaction has claimed or released one of the rows in between: then the caller starts again.
+/// Returns `None` if another transaction has claimed or released one of the rows meanwhile: the caller then starts again.
 pub(super) async fn lock_rows(
     client: &Client,
     begin: &str,
@@ -133,7 +134,7 @@ pub(super) async fn lock_rows(
     job: i64,
     salt: Salt,
 ) -> Result<Option<LockedRows>, Cause> {
-    let all: Vec<_> = scope.keys.iter().copied().collect();
+    let all_keys: Vec<_> = scope.keys.iter().copied().collect();
     let (keys, claims) = (key_bytes(&scope.keys), key_bytes(scope.claims.keys()));
     let requests = scope.claims.values();
     let bodies: Vec<_> = requests
@@ -145,7 +146,7 @@ pub(super) async fn lock_rows(
         .map(|request| hash_bytes(&request.email_hash))
         .collect();
     let labels: Vec<_> = requests.map(|request| request.label.as_deref()).collect();
-    let claim = [
+    let claim_parameters = [
         (&claims as _, Type::BYTEA_ARRAY),
         (&bodies as _, Type::BYTEA_ARRAY),
         (&emails as _, Type::BYTEA_ARRAY),
@@ -153,56 +154,56 @@ pub(super) async fn lock_rows(
         (&job as _, Type::INT8),
         (&scope.now as _, Type::INT8),
     ];
-    let check = format!(
+    let check_sql = format!(
         "SELECT {HEADER_COLUMNS}, EXISTS (SELECT FROM jobs WHERE number = $1 AND lease_until > clock_timestamp()) FROM ledger"
     );
     let job_number = [(&job as _, Type::INT8)];
     let keys = [(&keys as _, Type::BYTEA_ARRAY)];
-    // Jobs and rows are read after the rows are locked. So the reads see the commits of other transactions, and see that a job
-    // that has just claimed a row is alive.
-    let (_, (_, owners), checked, claimed, (locked, mut stored)) = try_join5(
+    // Jobs and rows are read after the rows are locked. Only then do the reads see everything that other transactions have
+    // committed, such as the lease of a job that has just claimed one of the rows.
+    let (_, (_, owners), header_rows, claimed, (locked, mut stored_rows)) = try_join5(
         execute(client, begin),
         try_join(
             query(client, LOCK_HEADER_SHARED, &[]),
             lock_and_read_owners(client, &scope.agents),
         ),
-        query(client, &check, &job_number),
-        query(client, CLAIM, &claim),
-        try_join(query(client, LOCK, &keys), read(client, &all)),
+        query(client, &check_sql, &job_number),
+        query(client, CLAIM_ROWS, &claim_parameters),
+        try_join(query(client, LOCK_ROWS, &keys), read(client, &all_keys)),
     )
     .await?;
-    let checked = checked.first().ok_or(Cause::Moved("deleted"))?;
-    let current = parse_header(checked)?;
-    if current.salt != salt {
+    let header_row = header_rows.first().ok_or(Cause::Moved("deleted"))?;
+    let header = parse_header(header_row)?;
+    if header.salt != salt {
         return Err(Cause::Moved("replaced"));
     }
-    if !claims.is_empty() && !get_column::<bool>(checked, 4)? {
+    if !claims.is_empty() && !get_column::<bool>(header_row, 4)? {
         return Err(Cause::LeaseLost);
     }
-    let locked = locked.iter().map(|row| get_bytes(row, 0).map(KeyHash));
-    let locked = locked.collect::<Result<HashSet<_>, _>>()?;
+    let locked_keys = locked.iter().map(|row| get_bytes(row, 0).map(KeyHash));
+    let locked_keys = locked_keys.collect::<Result<HashSet<_>, _>>()?;
     if scope
         .claims
         .keys()
-        .chain(stored.keys())
-        .any(|key| !locked.contains(key))
+        .chain(stored_rows.keys())
+        .any(|key| !locked_keys.contains(key))
     {
         return Ok(None);
     }
-    let row = |key: &KeyHash| (*key, stored.get(key).cloned().unwrap_or_default());
+    let row = |key: &KeyHash| (*key, stored_rows.get(key).cloned().unwrap_or_default());
     let mut rows: Rows = scope.keys.iter().map(row).collect();
     for row in &claimed {
         let key = KeyHash(get_bytes(row, 0)?);
         let request = scope.claims.get(&key).cloned().unwrap_or_default();
-        let claimed = RowEntry::new_claim(None, WhenUnresolved::Report, &request, job, scope.now);
+        let claim = RowEntry::new_claim(None, WhenUnresolved::Report, &request, job, scope.now);
         rows.insert(key, Row::default());
-        stored.insert(key, Row(vec![claimed]));
+        stored_rows.insert(key, Row(vec![claim]));
     }
     Ok(Some(LockedRows {
         rows,
-        stored,
+        stored_rows,
         owners,
-        header: current,
+        header,
     }))
 }
 
@@ -218,7 +219,7 @@ async fn lock_and_read_owners(
     let ids = [(&ids as _, Type::TEXT_ARRAY)];
     let (_, found) = try_join(
         query(client, LOCK_AGENTS, &ids),
-        query(client, OWNERS, &ids),
+        query(client, FIND_OWNERS, &ids),
     )
     .await?;
     let mut owners = AgentOwners::new();
@@ -231,15 +232,17 @@ async fn lock_and_read_owners(
 
 /// Writes the changed entries, and commits, in one round trip.
 pub(super) async fn write_and_commit(client: &Client, locked: LockedRows) -> Result<(), Cause> {
-    let changes = diff_entries(&locked.stored, &locked.rows);
-    let upserted = changes
+    let changes = diff_entries(&locked.stored_rows, &locked.rows);
+    let upserted_entries = changes
         .clone()
         .filter_map(|change| Some((change.key, change.number, change.new?)));
-    let deleted = changes.filter(|change| change.new.is_none());
-    let deleted: Vec<_> = deleted.map(|change| (change.key, change.number)).collect();
+    let deletions = changes.filter(|change| change.new.is_none());
+    let deletions: Vec<_> = deletions
+        .map(|change| (change.key, change.number))
+        .collect();
     try_join3(
-        upsert_entries(client, upserted.collect()),
-        delete_entries(client, &deleted),
+        upsert_entries(client, upserted_entries.collect()),
+        delete_entries(client, &deletions),
         execute(client, "COMMIT"),
     )
     .await?;
@@ -247,12 +250,12 @@ pub(super) async fn write_and_commit(client: &Client, locked: LockedRows) -> Res
 }
 
 /// Deletes entries, given by their keys and numbers.
-async fn delete_entries(client: &Client, deleted: &[(KeyHash, i64)]) -> Result<(), Cause> {
-    if deleted.is_empty() {
+async fn delete_entries(client: &Client, deletions: &[(KeyHash, i64)]) -> Result<(), Cause> {
+    if deletions.is_empty() {
         return Ok(());
     }
-    let keys = key_bytes(deleted.iter().map(|(key, _)| key));
-    let numbers: Vec<_> = deleted.iter().map(|(_, number)| *number).collect();
+    let keys = key_bytes(deletions.iter().map(|(key, _)| key));
+    let numbers: Vec<_> = deletions.iter().map(|(_, number)| *number).collect();
     let sql = "DELETE FROM creates USING unnest($1, $2) AS deleted (key, entry)
         WHERE creates.key = deleted.key AND creates.entry = deleted.entry";
     let parameters = [
@@ -329,12 +332,12 @@ async fn read_live_jobs(client: &Client) -> Result<HashSet<i64>, Cause> {
     rows.iter().map(|row| get_column(row, 0)).collect()
 }
 
-fn parse_entry(row: &Columns, alive: &HashSet<i64>) -> Result<RowEntry, Cause> {
+fn parse_entry(row: &Columns, live_jobs: &HashSet<i64>) -> Result<RowEntry, Cause> {
     let state = State::parse(get_column(row, 0)?);
     let status: Option<i32> = get_column(row, 2)?;
     let job = |number| Job {
         number,
-        is_alive: alive.contains(&number),
+        is_alive: live_jobs.contains(&number),
     };
     Ok(RowEntry {
         state: state.ok_or_else(|| Cause::Broken("a row has no known state".to_owned()))?,
@@ -361,8 +364,8 @@ fn get_hash(row: &Columns, column: usize) -> Result<Option<ValueHash>, Cause> {
         .transpose()
 }
 
-fn hash_bytes(digest: &Option<ValueHash>) -> Option<&[u8]> {
-    digest.as_ref().map(|digest| &digest.0[..])
+fn hash_bytes(hash: &Option<ValueHash>) -> Option<&[u8]> {
+    hash.as_ref().map(|hash| &hash.0[..])
 }
 
 fn key_bytes<'a>(keys: impl IntoIterator<Item = &'a KeyHash>) -> Vec<&'a [u8]> {

@@ -26,7 +26,7 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 pub(super) const TRANSACTION_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time that a transaction may still take once the job is cancelled.
-const GRACE: Duration = Duration::from_secs(5);
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -126,7 +126,7 @@ impl Session {
     }
 }
 
-/// Runs a future with a time limit, which becomes short once the job is cancelled.
+/// Runs a future with a time limit. Once the job is cancelled, the future has only the time [`CANCEL_GRACE`].
 async fn run_within<T>(
     cancellation: &CancellationFlag,
     limit: Duration,
@@ -137,7 +137,7 @@ async fn run_within<T>(
             sleep(Duration::from_millis(20)).await;
         }
         // The grace period lets a transaction that also records outcomes complete.
-        sleep(GRACE).await;
+        sleep(CANCEL_GRACE).await;
     };
     match select(pin!(timeout(limit, work)), pin!(cancellation)).await {
         Either::Left((Ok(result), _)) => result,
@@ -149,7 +149,7 @@ async fn run_within<T>(
     }
 }
 
-/// Returns the statements that begin a transaction that writes. They set everything for the transaction only, because a
+/// Returns the statements that begin a transaction that writes. Their settings apply to the transaction only, because a
 /// connection pooler may share the session among clients.
 pub(super) fn begin_statements(database: &Database) -> String {
     let (schema, limit_ms) = (&database.schema, MAX_WAIT.as_millis());
@@ -195,7 +195,7 @@ pub(super) async fn query_one<T: for<'a> FromSql<'a>>(
     rows.first().map(|row| get_column(row, 0)).transpose()
 }
 
-/// Returns a column. Another type than expected means that another program has changed the tables.
+/// Returns the value of a column. A value of another type than expected means that another program has changed the tables.
 pub(super) fn get_column<'a, T: FromSql<'a>>(row: &'a Columns, column: usize) -> Result<T, Cause> {
     row.try_get(column)
         .map_err(|error| Cause::Broken(error.to_string()))

@@ -46,8 +46,8 @@ CREATE INDEX creates_of_email ON creates (email) WHERE email IS NOT NULL;
 INSERT INTO version VALUES (2);
 ";
 
-/// Excludes other transactions that create tables.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(7234297, 1)";
+/// Prevents other transactions from creating tables until the end of this transaction.
+const LOCK_CREATION: &str = "SELECT pg_advisory_xact_lock(7234297, 1)";
 
 /// Reads the header of the ledger; `None` if the tables are missing or no job has used them yet.
 pub(super) async fn read_header(client: &Client, schema: &str) -> Result<Option<Header>, Cause> {
@@ -94,7 +94,7 @@ pub(super) async fn create_tables(
     header: Option<&Header>,
 ) -> Result<(), Cause> {
     let schema = &database.schema;
-    let begin = format!("{}; {LOCK}", begin_statements(database));
+    let begin = format!("{}; {LOCK_CREATION}", begin_statements(database));
     in_transaction(client, &begin, async {
         if !tables_exist(client, schema).await? {
             let sql =

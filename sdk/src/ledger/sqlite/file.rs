@@ -52,13 +52,13 @@ pub(super) fn find_file(path: &Path) -> Result<Option<LedgerFile>, Cause> {
     if !metadata.is_file() {
         return Err(Cause::NotALedger("it is not a regular file"));
     }
-    // SQLite opens the journal, too, and opening a pipe may block.
+    // SQLite also opens the journal, a file next to the ledger. Opening it may block if it is a pipe.
     let mut journal = path.clone().into_os_string();
     journal.push("-journal");
     if fs::symlink_metadata(journal).is_ok_and(|journal| !journal.is_file()) {
         return Err(Cause::NotALedger("its journal is not a regular file"));
     }
-    // A new ledger gets its name only once it is complete. So an empty file is no ledger, or has lost its content.
+    // A new ledger gets its name only once it is complete. An empty file is therefore not a ledger, or has lost its content.
     if metadata.len() == 0 {
         return Err(Cause::NotALedger("it is empty"));
     }
@@ -78,8 +78,9 @@ pub(super) struct LedgerFile {
     pub(super) _in_use: InUseGuard,
 }
 
-/// Returns why the file of a ledger can be reached by a second name, if it can. The lock files of jobs are next to the ledger,
-/// so a job that opens the ledger by a name in another folder would consider all other jobs dead.
+/// Returns the reason why the file of a ledger has a second name; `None` if it has only one name. The lock files of jobs are
+/// next to the ledger. A job that opened the ledger by a name in another folder would not find them, and would consider all
+/// other jobs dead.
 #[cfg(unix)]
 fn find_second_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt as _;
@@ -91,12 +92,12 @@ fn find_second_name(path: &Path, metadata: &Metadata) -> Option<&'static str> {
     {
         use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-        let mount = |path: &Path| {
+        let mount_id = |path: &Path| {
             let status = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
             let is_known = status.stx_mask & StatxFlags::MNT_ID.bits() != 0;
             is_known.then_some(status.stx_mnt_id)
         };
-        if mount(path) != mount(parent_folder(path)) {
+        if mount_id(path) != mount_id(parent_folder(path)) {
             return Some("the file itself is mounted: mount its folder");
         }
     }
@@ -121,18 +122,18 @@ fn parent_folder(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Creates a ledger. The file gets its name only once it is complete. If another job was faster, its ledger stays.
+/// Creates a ledger. The file gets its name only once it is complete. If another job has created the ledger meanwhile, that
+/// ledger stays.
 pub(super) fn create_file(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
     let unfinished = job_lock::unfinished_path(file, job);
-    let created =
-        write_new_ledger(&unfinished, header).and_then(|()| {
-            match move_without_replacing(&unfinished, file) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-                _ => Ok(()),
-            }
-        });
+    let create_result = write_new_ledger(&unfinished, header).and_then(|()| {
+        match move_without_replacing(&unfinished, file) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+            _ => Ok(()),
+        }
+    });
     let _ = fs::remove_file(&unfinished);
-    created
+    create_result
 }
 
 /// Moves a file to a new name; fails if a file with that name exists.
@@ -146,7 +147,7 @@ pub(super) fn move_without_replacing(file: &Path, to: &Path) -> io::Result<()> {
 
         match renameat_with(CWD, file, CWD, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            moved => return Ok(moved?),
+            rename_result => return Ok(rename_result?),
         }
     }
     match fs::hard_link(file, to) {
@@ -197,32 +198,32 @@ pub(super) fn sync_folder(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts an open ledger of this process, as long as it exists. SQLite's state does not survive a fork: if the parent had a
-/// ledger open, the child must not open any.
+/// Counts one open ledger of this process in [`OPEN_COUNT`], until this value is dropped. SQLite's state does not survive a
+/// fork: if the parent had a ledger open, the child must not open any.
 pub(super) struct OpenCount;
 
 /// The number of open ledgers.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// The id of the process that has opened them.
-static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The id of the process that has opened the counted ledgers.
+static OPENER_PROCESS_ID: AtomicU32 = AtomicU32::new(0);
 
 impl OpenCount {
     pub(super) fn new() -> Result<Self, Cause> {
         let this_process = process::id();
-        if OPEN.load(SeqCst) == 0 {
-            OPENED_BY.store(this_process, SeqCst);
-        } else if OPENED_BY.load(SeqCst) != this_process {
+        if OPEN_COUNT.load(SeqCst) == 0 {
+            OPENER_PROCESS_ID.store(this_process, SeqCst);
+        } else if OPENER_PROCESS_ID.load(SeqCst) != this_process {
             return Err(Cause::Forked);
         }
-        OPEN.fetch_add(1, SeqCst);
+        OPEN_COUNT.fetch_add(1, SeqCst);
         Ok(Self)
     }
 }
 
 impl Drop for OpenCount {
     fn drop(&mut self) {
-        if OPENED_BY.load(SeqCst) == process::id() {
-            OPEN.fetch_sub(1, SeqCst);
+        if OPENER_PROCESS_ID.load(SeqCst) == process::id() {
+            OPEN_COUNT.fetch_sub(1, SeqCst);
         }
     }
 }

@@ -50,19 +50,19 @@ mod unix {
     use super::{HEADER_SIZE, check_header, is_sqlite};
 
     /// The databases that this process has opened, by device and inode. Closing a file releases all POSIX locks that the
-    /// process has on it, including the locks of every copy of SQLite in the process. So the file of a ledger in use is not
-    /// opened again, and any other database stays open until the process ends.
-    static FILES: Mutex<Option<HashMap<(u64, u64), OpenedFile>>> = Mutex::new(None);
+    /// process has on it, including the locks of every copy of SQLite in the process. Therefore, the file of a ledger in use is
+    /// not opened again, and any other database stays open until the process ends.
+    static OPENED_FILES: Mutex<Option<HashMap<(u64, u64), OpenedFile>>> = Mutex::new(None);
 
     enum OpenedFile {
-        /// A ledger, with the number of its users.
+        /// A ledger, with the number of its guards that exist.
         Ledger(usize),
         #[expect(dead_code, reason = "the file must stay open")]
         Other(File),
     }
 
     fn lock_files() -> MutexGuard<'static, Option<HashMap<(u64, u64), OpenedFile>>> {
-        FILES.lock().unwrap_or_else(PoisonError::into_inner)
+        OPENED_FILES.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows that a ledger is in use. In a struct, declare it after the connection to the ledger, which must be closed first.
@@ -79,8 +79,8 @@ mod unix {
         }
     }
 
-    /// Checks the header of a file. If the file is a ledger, returns a guard that shows that it is in use; otherwise, the
-    /// reason.
+    /// Checks the header of a file. If the file is a ledger, returns a guard that shows that the ledger is in use; otherwise,
+    /// the inner error is the reason.
     pub(in super::super) fn check_file(
         path: &Path,
         metadata: &Metadata,
@@ -97,13 +97,14 @@ mod unix {
             None => {}
         }
         let mut options = OpenOptions::new();
-        // Non-blocking, in case the file was replaced by a pipe.
+        // Do not block, in case the file was replaced by a pipe.
         options
             .read(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         let file = options.open(path)?;
-        let opened = file.metadata()?;
-        if !opened.is_file() || (opened.dev(), opened.ino()) != identity {
+        let opened_metadata = file.metadata()?;
+        if !opened_metadata.is_file() || (opened_metadata.dev(), opened_metadata.ino()) != identity
+        {
             return Ok(Err("it was replaced"));
         }
         let mut header = Vec::from([0; HEADER_SIZE]);

@@ -1,6 +1,6 @@
 //! Ledgers in SQLite databases, as specified in `sdk/contract/ledger.md`.
 //!
-//! Every function may block on the disk or on other jobs, so only threads that may block call them.
+//! Every function may block on the disk or on other jobs. Call them only on threads that may block.
 
 mod file;
 mod file_header;
@@ -46,7 +46,7 @@ use super::{
 /// `deal` in ASCII.
 const APPLICATION_ID: u32 = 0x6465_616c;
 
-/// The event after which a file's name no longer leads to that file.
+/// The events after which the ledger's name no longer leads to the file that was opened.
 const MOVED_OR_REPLACED: &str = "moved, deleted or replaced";
 
 /// The longest wait for a lock of another program, in milliseconds.
@@ -56,21 +56,21 @@ const LOCK_WAIT_MS: i32 = 30_000;
 const SHORT_LOCK_WAIT_MS: i32 = 1_000;
 
 thread_local! {
-    /// The flag that cancels this thread's waits for locks. SQLite's callback for locks is a plain function, so it cannot
+    /// The flag that cancels this thread's waits for locks. SQLite's callback for locks is a plain function, which cannot
     /// capture the flag.
     static CANCELLATION: RefCell<Option<CancellationFlag>> = const { RefCell::new(None) };
 }
 
-/// Waits a millisecond for a lock. Returns whether SQLite should try again: not after the limit, and not once the job is
+/// Waits a millisecond for a lock. Returns whether SQLite should try again: false after the limit, or once the job is
 /// cancelled.
-fn wait_for_lock<const LIMIT_MS: i32>(times: i32) -> bool {
+fn wait_for_lock<const LIMIT_MS: i32>(retry_count: i32) -> bool {
     thread::sleep(Duration::from_millis(1));
     let is_cancelled =
         CANCELLATION.with_borrow(|flag| flag.as_ref().is_some_and(CancellationFlag::is_cancelled));
-    times < LIMIT_MS && !is_cancelled
+    retry_count < LIMIT_MS && !is_cancelled
 }
 
-/// Makes this thread's waits for locks cancellable, until it is dropped.
+/// Guard that makes this thread's waits for locks cancellable, until the guard is dropped.
 struct CancellableWaits;
 
 impl CancellableWaits {
@@ -91,10 +91,10 @@ pub(super) struct Sqlite {
     path: PathBuf,
     identity: FileIdentity,
     header: Header,
-    /// The number of transactions that have changed the ledger, when it was last read.
-    changes: i64,
+    /// The number of transactions that had changed the ledger when the number was last read.
+    change_count: i64,
     /// The partitions whose checksums were verified.
-    verified: HashSet<u8>,
+    verified_partitions: HashSet<u8>,
     /// Declared after the connection, which must be closed first.
     _file: LedgerFile,
     _open_count: OpenCount,
@@ -113,13 +113,13 @@ impl Sqlite {
     ) -> Result<Self, Cause> {
         let _waits = CancellableWaits::new(cancellation);
         let open_count = OpenCount::new()?;
-        let existing = find_file(path)?;
-        let path = match &existing {
+        let existing_file = find_file(path)?;
+        let path = match &existing_file {
             Some(file) => file.path.clone(),
             None => resolve_new_path(path)?,
         };
         let job_lock = JobLock::new(&path)?;
-        let file = match existing {
+        let file = match existing_file {
             Some(file) => file,
             None => {
                 create_file(&path, job_lock.number, &Header::new(service, key_name)?)?;
@@ -191,15 +191,15 @@ impl Sqlite {
         if fs::metadata(&path)?.len() < expected_size {
             return Err(Cause::Broken("its end is missing".to_owned()));
         }
-        let (header, changes) = read_header(&connection)?;
+        let (header, change_count) = read_header(&connection)?;
         let identity = identify(&fs::metadata(&path)?);
         Ok(Self {
             connection,
             path,
             identity,
             header,
-            changes,
-            verified: HashSet::new(),
+            change_count,
+            verified_partitions: HashSet::new(),
             _file: file,
             _open_count: open_count,
             cancellation: CancellationFlag::default(),
@@ -207,7 +207,7 @@ impl Sqlite {
         })
     }
 
-    /// Reads in one transaction, so that everything is from one snapshot.
+    /// Calls a function that reads the ledger, in one transaction, so that all reads see the same snapshot.
     fn read_consistently<T>(
         &mut self,
         work: impl FnOnce(&StoredRows<'_>, &mut HashSet<u8>) -> Result<T, Cause>,
@@ -220,46 +220,47 @@ impl Sqlite {
             cancellation: Some(&self.cancellation),
             checksums: read_checksums(&connection)?,
         };
-        work(&stored, &mut self.verified)
+        work(&stored, &mut self.verified_partitions)
     }
 
-    /// Calls a function in one transaction that writes, and rolls back if the function returns false. A transaction that
-    /// `is_optional` may fail once the job is cancelled.
+    /// Calls a function in one transaction that writes, and rolls back if the function returns false. If `is_optional` is true,
+    /// the transaction may fail once the job is cancelled.
     fn in_transaction(
         &mut self,
         is_optional: bool,
         work: impl FnOnce(&mut StoredRows<'_>, &mut HashSet<u8>, &Header) -> Result<bool, Cause>,
     ) -> Result<(), Cause> {
         let _waits = is_optional.then(|| CancellableWaits::new(&self.cancellation));
-        // SQLite trusts its page cache if the change counter in the file is the same. A file that was replaced may have the
-        // same counter, so the cache is emptied.
+        // SQLite trusts its page cache as long as the change counter in the file has not changed. A file that replaces it may
+        // have an equal counter. Therefore, empty the cache.
         self.connection.release_memory()?;
         // Dropping the transaction rolls it back, unless it was committed.
         let connection = Transaction::new(&mut self.connection, TransactionBehavior::Immediate)?;
-        let (header, changes) = read_header(&connection)?;
+        let (header, change_count) = read_header(&connection)?;
         if header.salt != self.header.salt {
             return Err(Cause::Moved("replaced"));
         }
-        if changes < self.changes {
+        if change_count < self.change_count {
             return Err(Cause::Moved("replaced by an older copy of itself"));
         }
-        self.changes = changes;
+        self.change_count = change_count;
         let mut stored = StoredRows {
             connection: &connection,
             path: &self.path,
             cancellation: is_optional.then_some(&self.cancellation),
             checksums: read_checksums(&connection)?,
         };
-        if work(&mut stored, &mut self.verified, &header)? {
-            let changes = changes.wrapping_add(1);
+        if work(&mut stored, &mut self.verified_partitions, &header)? {
+            let change_count = change_count.wrapping_add(1);
             connection
                 .prepare_cached("UPDATE ledger SET changes = ?, sums = ?")?
-                .execute(params![changes, stored.checksums])?;
+                .execute(params![change_count, stored.checksums])?;
             connection.commit()?;
-            self.changes = changes;
-            // Another copy of SQLite in this process does not see this one's locks, and may have rolled back the transaction.
-            let written = read_header(&self.connection)?.1;
-            if written < changes {
+            self.change_count = change_count;
+            // A second copy of SQLite in this process does not see the locks of this copy, and may have rolled back the
+            // transaction.
+            let stored_changes = read_header(&self.connection)?.1;
+            if stored_changes < change_count {
                 return Err(Cause::Broken(
                     "another copy of SQLite in this process has rolled back a transaction"
                         .to_owned(),
@@ -277,7 +278,7 @@ impl Sqlite {
         drop(job_lock::create_private_file(&unfinished)?);
         // A path need not be valid UTF-8.
         let path = ValueRef::Text(unfinished.as_os_str().as_encoded_bytes());
-        let copied = self
+        let copy_result = self
             .connection
             .execute("VACUUM INTO ?", [ToSqlOutput::Borrowed(path)])
             .map_err(Cause::from)
@@ -287,7 +288,7 @@ impl Sqlite {
                 Ok(sync_folder(&to)?)
             });
         let _ = fs::remove_file(&unfinished);
-        copied
+        copy_result
     }
 }
 
@@ -323,11 +324,12 @@ impl Store for Sqlite {
     }
 
     fn read(&mut self, keys: &[KeyHash]) -> Result<Vec<Option<RowEntry>>, Cause> {
-        // A manual look-up reads only its own keys. A job also verifies their partitions, because it relies on missing rows.
+        // A manual look-up only reads the rows of its keys. A job also verifies the partitions of its keys, because it sends
+        // the rows that are missing.
         let is_job = self.job_lock.is_some();
-        self.read_consistently(|stored, verified| {
+        self.read_consistently(|stored, verified_partitions| {
             if is_job {
-                stored.verify_partitions(keys, verified)?;
+                stored.verify_partitions(keys, verified_partitions)?;
             }
             let current = |key: &KeyHash| Ok(stored.read_row(*key)?.0.pop());
             keys.iter().map(current).collect()
@@ -338,14 +340,14 @@ impl Store for Sqlite {
         self.read_consistently(|stored, _| {
             let keys = "SELECT DISTINCT key FROM creates WHERE email = ?";
             let mut keys = stored.connection.prepare_cached(keys)?;
-            let read = |email: &ValueHash| {
+            let read_entries = |email: &ValueHash| {
                 let mut entries = Vec::new();
                 for key in keys.query_map([email], |row| row.get(0))? {
                     entries.extend(stored.read_row(KeyHash(key?))?.0.pop());
                 }
                 Ok(entries)
             };
-            emails.iter().map(read).collect()
+            emails.iter().map(read_entries).collect()
         })
     }
 
@@ -354,46 +356,49 @@ impl Store for Sqlite {
     }
 
     fn change_rows(&mut self, scope: &TransactionScope, work: RowsChange<'_>) -> Result<(), Cause> {
-        let lock = self
+        let lock_file = self
             .job_lock
             .as_ref()
             .map(|job_lock| job_lock.lock_file().clone());
-        self.in_transaction(scope.has_only_claims(), |stored, verified, header| {
-            let is_alive = lock.as_ref().is_none_or(LockFile::exists);
-            if !scope.claims.is_empty() && !is_alive {
-                return Err(Cause::LockDeleted);
-            }
-            stored.verify_partitions(&scope.keys, verified)?;
-            let row = |key: &KeyHash| Ok((*key, stored.read_row(*key)?));
-            let before = scope.keys.iter().map(row);
-            let before = before.collect::<Result<Rows, Cause>>()?;
-            let mut rows = before.clone();
-            if !work(header, &mut rows, &mut stored.read_owners(&scope.agents)?)? {
-                return Ok(false);
-            }
-            let mut has_changed = false;
-            for change in diff_entries(&before, &rows) {
-                stored.write_entry(&change)?;
-                has_changed = true;
-            }
-            Ok(has_changed)
-        })
+        self.in_transaction(
+            scope.has_only_claims(),
+            |stored, verified_partitions, header| {
+                let is_alive = lock_file.as_ref().is_none_or(LockFile::exists);
+                if !scope.claims.is_empty() && !is_alive {
+                    return Err(Cause::LockDeleted);
+                }
+                stored.verify_partitions(&scope.keys, verified_partitions)?;
+                let row = |key: &KeyHash| Ok((*key, stored.read_row(*key)?));
+                let stored_rows = scope.keys.iter().map(row);
+                let stored_rows = stored_rows.collect::<Result<Rows, Cause>>()?;
+                let mut rows = stored_rows.clone();
+                if !work(header, &mut rows, &mut stored.read_owners(&scope.agents)?)? {
+                    return Ok(false);
+                }
+                let mut has_changed = false;
+                for change in diff_entries(&stored_rows, &rows) {
+                    stored.write_entry(&change)?;
+                    has_changed = true;
+                }
+                Ok(has_changed)
+            },
+        )
     }
 
     fn change_header(&mut self, work: HeaderChange<'_>) -> Result<(), Cause> {
-        let mut current = self.header.clone();
+        let mut new_header = self.header.clone();
         self.in_transaction(false, |stored, _, header| {
-            current = header.clone();
+            new_header = header.clone();
             let Some(new) = work(header, stored.is_empty()?)? else {
                 return Ok(false);
             };
             let sql = "UPDATE ledger SET service = ?, keys = ?, header_check = ?";
             let values = params![new.service, new.key_name, new.compute_check()];
             stored.connection.execute(sql, values)?;
-            current = new;
+            new_header = new;
             Ok(true)
         })?;
-        self.header = current;
+        self.header = new_header;
         Ok(())
     }
 }
@@ -402,9 +407,12 @@ impl Store for Sqlite {
 fn read_header(connection: &Connection) -> Result<(Header, i64), Cause> {
     let sql = "SELECT salt, header_check, service, keys, changes FROM ledger";
     let mut header = connection.prepare_cached(sql)?;
-    let (salt, check, service, keys, changes): ([u8; 32], [u8; 16], _, _, _) =
+    let (salt, check, service, keys, change_count): ([u8; 32], [u8; 16], _, _, _) =
         header.query_row([], |row| row.try_into())?;
-    Ok((Header::from_columns(salt, check, service, keys)?, changes))
+    Ok((
+        Header::from_columns(salt, check, service, keys)?,
+        change_count,
+    ))
 }
 
 fn read_checksums(connection: &Connection) -> Result<Checksums, rusqlite::Error> {

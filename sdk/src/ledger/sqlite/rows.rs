@@ -75,7 +75,7 @@ pub(super) struct StoredRows<'a> {
     pub(super) connection: &'a Connection,
     /// The path of the ledger, next to which the lock files are.
     pub(super) path: &'a Path,
-    /// The flag that ends the reading of many rows.
+    /// The flag that cancels the reading of many rows.
     pub(super) cancellation: Option<&'a CancellationFlag>,
     pub(super) checksums: Checksums,
 }
@@ -107,17 +107,17 @@ impl StoredRows<'_> {
         Ok(owners)
     }
 
-    /// Verifies the checksums of the partitions of these keys, unless they were verified before: no other program has changed
-    /// or deleted rows in them.
+    /// Verifies the checksums of the partitions of these keys: they match unless another program has changed or deleted rows.
+    /// Partitions that were verified before are skipped.
     pub(super) fn verify_partitions<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k KeyHash>,
-        verified: &mut HashSet<u8>,
+        verified_partitions: &mut HashSet<u8>,
     ) -> Result<(), Cause> {
         for partition in keys.into_iter().map(|key| partition_of(*key)) {
-            if !verified.contains(&partition) {
+            if !verified_partitions.contains(&partition) {
                 self.for_each_row(partition..=partition, &mut |_| {})?;
-                verified.insert(partition);
+                verified_partitions.insert(partition);
             }
         }
         Ok(())
@@ -129,17 +129,17 @@ impl StoredRows<'_> {
         partitions: RangeInclusive<u8>,
         visit: &mut dyn FnMut(RowEntry),
     ) -> Result<(), Cause> {
-        let mut first = [0; 16];
-        let mut last = [u8::MAX; 16];
-        (first[0], last[0]) = partitions.into_inner();
-        let mut sums = Checksums::zero();
+        let mut first_key = [0; 16];
+        let mut last_key = [u8::MAX; 16];
+        (first_key[0], last_key[0]) = partitions.into_inner();
+        let mut computed_sums = Checksums::zero();
         let mut current: Option<(KeyHash, RowEntry)> = None;
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, key, entry FROM creates INDEXED BY creates_of_key
             WHERE key BETWEEN ? AND ? ORDER BY key, entry"
         );
         let mut rows = self.connection.prepare_cached(&sql)?;
-        let mut rows = rows.query([first, last])?;
+        let mut rows = rows.query([first_key, last_key])?;
         while let Some(row) = rows.next()? {
             if self
                 .cancellation
@@ -149,15 +149,15 @@ impl StoredRows<'_> {
                 return Err(rusqlite::Error::SqliteFailure(cancellation, None).into());
             }
             let (key, entry) = (KeyHash(row.get(12)?), self.parse_entry(row)?);
-            sums.add(key, hash_entry(key, row.get(13)?, &entry));
+            computed_sums.add(key, hash_entry(key, row.get(13)?, &entry));
             match current.replace((key, entry)) {
                 Some((previous, entry)) if previous != key => visit(entry),
                 _ => {}
             }
         }
         current.into_iter().for_each(|(_, entry)| visit(entry));
-        let partitions = usize::from(first[0])..=usize::from(last[0]);
-        if sums.0.get(partitions.clone()) != self.checksums.0.get(partitions) {
+        let partitions = usize::from(first_key[0])..=usize::from(last_key[0]);
+        if computed_sums.0.get(partitions.clone()) != self.checksums.0.get(partitions) {
             return Err(Cause::Broken("its rows were changed".to_owned()));
         }
         Ok(())
@@ -172,8 +172,8 @@ impl StoredRows<'_> {
             new,
         } = *change;
         let hash_of = |entry: Option<&RowEntry>| entry.map(|entry| hash_entry(key, number, entry));
-        let before = hash_of(old).unwrap_or_default();
-        self.checksums.add(key, before.wrapping_neg());
+        let old_hash = hash_of(old).unwrap_or_default();
+        self.checksums.add(key, old_hash.wrapping_neg());
         self.checksums.add(key, hash_of(new).unwrap_or_default());
         let Some(new) = new else {
             let sql = "DELETE FROM creates WHERE key = ? AND entry = ?";
