@@ -1,5 +1,5 @@
-"""Apache Arrow tables of deals, with exact values and one schema, for polars, pandas, pyarrow, DuckDB and other libraries that
-read Arrow. dealkit depends on none of them.
+"""Apache Arrow tables of deals, for polars, pandas, pyarrow, DuckDB and other libraries that read Arrow. All tables
+have the same schema and exact values. dealkit itself requires none of these libraries.
 
 >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
 >>> polars.DataFrame(dealkit.arrow.deals_to_arrow(open("deals.ndjson", "rb")))
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
-# Default number of deals in a batch.
+# The default number of deals in a batch.
 _BATCH_SIZE = 65_536
 
-# Number of documents that are passed to native code together.
+# The number of documents that are passed to native code together.
 _DOCUMENTS_PER_PUSH = 1_000
 
 
 def schema(*, decimals: Literal["decimal128", "string"] = "decimal128", scale: int = 10) -> Schema:
-    """Returns the columns of a table of deals, for ``print`` and for libraries (``pyarrow.schema``).
+    """Returns the columns of a table of deals. ``print`` lists them, and libraries can read them:
+    ``pyarrow.schema(schema())``.
 
     Args:
-        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings.
+        decimals: The type of decimal numbers: ``"decimal128"`` for ``decimal128(38, scale)``, or ``"string"`` for
+            strings.
         scale: The number of digits after the point, 0 to 38.
     """
     return unwrap(_native.deal_schema(_check_scale(decimals, scale)))
@@ -48,18 +50,20 @@ def deals_to_arrow(
     on_error: Literal["raise", "return"] = "raise",
     on_unreadable: Literal["raise", "skip"] = "raise",
 ) -> Table:
-    """Makes a table of deals you already have: models, or JSON documents such as the lines of an export.
+    """Makes a table of deals that you already have: models, or JSON documents such as the lines of an export.
 
-    Documents become columns without going through Python objects. Blank lines are skipped.
+    Native code converts documents to columns, without making Python objects. Blank documents are skipped.
 
     Args:
         deals: The deals: models, documents, or both.
-        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings with the digits as received.
+        decimals: The type of decimal numbers: ``"decimal128"`` stores them as ``decimal128(38, scale)``, and
+            ``"string"`` as strings with the digits as received.
         scale: The number of digits after the point, 0 to 38.
-        on_error: Whether a deal that is unreadable, or has a number that does not fit, raises DecodeError with its
-            ``index``, or becomes a row of the table's ``errors``.
-        on_unreadable: Whether an unreadable optional field is an error of its deal, or is null or empty, with the
-            original in the column ``extra`` of its struct. A model's own unreadable fields are never errors.
+        on_error: The handling of a deal that is unreadable, or has a number that does not fit. ``"raise"`` raises
+            DecodeError with the deal's ``index``. ``"return"`` adds a row to the table's ``errors``.
+        on_unreadable: The handling of an optional field of a document that cannot be read. ``"raise"`` makes it an
+            error of its deal. ``"skip"`` stores null, or an empty value, and the field's JSON in the column ``extra``
+            of its struct. Unreadable fields of models are always skipped.
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
@@ -98,14 +102,14 @@ def _check_scale(decimals: str, scale: int) -> int | None:
 
 
 class _Deals:
-    """The common base class of the tables of both clients."""
+    """The common base class of DealTable and AsyncDealTable."""
 
     def __init__(self, deals: Any, decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _check_scale(decimals, scale)
         check_int("batch_size", batch_size, 1, or_none=True)
         builder = _open_builder(self._scale, deals._returns_errors, batch_size or _BATCH_SIZE)
         self._window: Any = deals._make_batch_window(builder)
-        # The whole table, or the last batch. None before the last deal has arrived.
+        # The table of all deals, or the last batch of a loop over batches. None until the last deal has arrived.
         self._last: Table | None = None
 
     @property
@@ -116,9 +120,9 @@ class _Deals:
     @property
     def errors(self) -> Table | None:
         """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
-        ``message``, if ``on_error="return"`` was given; otherwise None.
+        ``message``. None unless ``on_error="return"`` was given.
 
-        It is available once the last deal has arrived; before that, it raises RuntimeError.
+        Raises RuntimeError if the last deal has not arrived yet.
         """
         if self._last is None:
             raise RuntimeError("not all deals have been retrieved: the errors are known after the last one")
@@ -145,14 +149,15 @@ class _Deals:
 class DealTable(_Deals, Closable):
     """A table of deals that are still being retrieved, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
-    It has Arrow's PyCapsule interface, so other libraries accept it directly: ``polars.DataFrame(table)``,
-    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. All deals are then retrieved when first needed,
-    and cached, so you can use the table many times.
+    The table has Arrow's PyCapsule interface, so libraries accept it directly: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. The first use retrieves all deals and caches them,
+    so you can use the table many times.
 
-    In a loop, ``for batch in table``, they are retrieved as you take the batches, once only, with just a few in memory.
-    Each batch is a ``Table``, which other libraries accept as well.
+    A loop, ``for batch in table``, retrieves the deals while you take the batches. Only a few batches are then in
+    memory, and only one loop is possible. Each batch is a ``Table``, which libraries accept as well.
 
-    Ctrl-C ends the retrieval immediately, and a deal that fails raises its exception, unless errors are returned.
+    Ctrl-C ends the retrieval immediately. A deal that fails raises its exception, unless ``on_error="return"`` was
+    given.
     """
 
     def __arrow_c_schema__(self) -> object:
@@ -180,7 +185,8 @@ class DealTable(_Deals, Closable):
 class AsyncDealTable(_Deals, AsyncClosable):
     """A table of deals that are still being retrieved, as returned by ``to_arrow()`` of an async client.
 
-    ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
+    ``await`` the table to get one ``Table`` with all deals. Or loop over it with ``async for``: each batch is a
+    ``Table``.
     """
 
     def __await__(self) -> Generator[Any, None, Table]:

@@ -1,4 +1,4 @@
-"""Functions of the program that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
+"""The caller's functions that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
 whether the agent of a row exists."""
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
 
 
 class KeyOf:
-    """A named function that makes each row's idempotency key, for keys that are not in a field. A ledger rejects a job whose
-    keys have another name, as it does with ``key="email"``.
+    """A named function that makes each row's idempotency key, for keys that are not in a field. The ledger records the
+    name, as it records the name of the field with ``key="email"``. It rejects a later job whose keys have a different
+    name.
 
     >>> client.agents.create_many(rows, ledger="agents.ledger", key=KeyOf("Number", lambda row: numbers[row["email"]]))
     """
@@ -29,7 +30,7 @@ class KeyOf:
 
     def __init__(self, name: str, function: Callable[[Any], str]) -> None:
         self.name: Final = name
-        """The name of the keys in the ledger."""
+        """The name that the ledger records for the idempotency keys."""
         self._function = function
 
     def __call__(self, row: Any) -> str:
@@ -37,7 +38,8 @@ class KeyOf:
 
 
 def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
-    """Returns the function that makes a row's key, and the name of the keys, if they have one."""
+    """Returns the function that makes a row's idempotency key, and the name of the keys, or None if they have no
+    name."""
     if isinstance(key, KeyOf):
         return key, key.name
     if not isinstance(key, str):
@@ -58,7 +60,7 @@ def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[A
 
 
 def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) -> str | DealkitError:
-    """Returns the key of a row, or the error for a row without a valid key."""
+    """Returns the idempotency key of a row, or the error of a row without a valid key."""
     try:
         key: Any = function(row)
         if isinstance(key, str):
@@ -85,15 +87,15 @@ def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) 
 
 
 class UnresolvedRow(NamedTuple):
-    """A row whose outcome is unknown: the argument of the function ``resolve`` of ``create_many``.
+    """A row whose outcome is unknown. ``create_many`` passes it to the function ``resolve``.
 
     Its repr shows no personal data.
     """
 
     key: str
-    """The row's key in the ledger."""
+    """The row's idempotency key."""
     row: CreateAgentParams
-    """The row, as given to this run."""
+    """The row that was passed to this run of ``create_many``."""
     sent_at: datetime
     """The time at which the row was sent, by the clock of the machine that sent it."""
     status_code: int | None = None
@@ -109,12 +111,13 @@ class UnresolvedRow(NamedTuple):
 
 Answer = str | Literal[False] | None
 Resolve = Callable[[UnresolvedRow], Answer | Awaitable[Answer]]
-"""A function that looks up whether the agent of a row exists. It returns the agent's id, False if there is no agent, or None if
-it cannot tell."""
+"""A function that looks up whether the agent of a row exists. It returns the agent's id, False if there is no agent, or
+None if the function cannot know."""
 
 
 def send_answer(request: _native.ResolveRequest, answer: object) -> None:
-    """Answers a request of native code with the return value of the program's function."""
+    """Answers a request of native code to resolve a row, with the value that the caller's function ``resolve`` has
+    returned."""
     if answer is None:
         request.answer_unknown()
     elif answer is False:

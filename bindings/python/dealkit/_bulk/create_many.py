@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _Creations(Window[Creation[T]]):
-    """The common base class of both iterators."""
+    """The common base class of CreationIterator and AsyncCreationIterator."""
 
     __slots__ = (
         "_cancelled",
@@ -103,16 +103,16 @@ class _Creations(Window[Creation[T]]):
         attributes = session.describe(call)
         super().__init__(source, calls=calls, attributes=attributes, on_error=on_error, raw=raw)
         self._validate = validate
-        # The latest error of a result that could not be written to the ledger.
+        # The error of the latest result that could not be written to the ledger.
         self._ledger_error: DealkitError | None = None
-        # Errors of rows that are not sent, by index, until their results are handed over.
+        # Errors of rows that are not sent, by index, until the caller has the rows' results.
         self._rejected: dict[int, DealkitError] = {}
         # Results of `cancel`, by index.
         self._cancelled: dict[int, Creation[T]] = {}
         self._resolve = resolve
-        # Rows in flight that `resolve` may be called with, and their indices, by key.
+        # The index and the row of each row in flight, by idempotency key: arguments for `resolve`.
         self._rows: dict[str, tuple[int, Any]] = {}
-        # Requests that tasks of an event loop are resolving.
+        # Tasks that call `resolve` on an event loop, by the request of native code that they answer.
         self._resolve_tasks: dict[_native.ResolveRequest, asyncio.Future[None]] = {}
         # Exceptions of `resolve`, by index.
         self._resolve_errors: dict[int, Exception] = {}
@@ -152,7 +152,7 @@ class _Creations(Window[Creation[T]]):
         record = result.ledger_record
         is_earlier = record is not None and record.is_earlier
         rejection = self._rejected.get(index)
-        # The ledger's result of the row's key takes precedence over an error of the row.
+        # A result that the ledger has for the row's key takes precedence over an error of the row itself.
         if rejection is not None and not (is_earlier or isinstance(error, DuplicateKeyError)):
             if error is not None:
                 rejection.outcome = error.outcome  # An earlier run may have created the agent.
@@ -169,11 +169,14 @@ class _Creations(Window[Creation[T]]):
         return creation
 
     def stop(self) -> None:
-        """Takes no further rows. Those in flight still finish, so continue to iterate. A signal handler may call it."""
+        """Takes no further rows. Rows in flight still finish: continue to iterate for their results. A signal handler
+        may call this method.
+        """
         self._source = None
 
     def _start_cancel(self) -> _native.BulkCalls | None:
-        """Cancels the rows in flight. Returns the calls whose results must be collected, unless the window is closed."""
+        """Cancels the rows in flight. Returns the calls whose results must be collected, or None if the iterator is
+        closed."""
         with self._lock:
             calls = self._calls
             if calls is not None:
@@ -184,7 +187,7 @@ class _Creations(Window[Creation[T]]):
             return calls
 
     def _collect_cancelled(self, calls: _native.BulkCalls) -> bool:
-        """Moves ready results to ``_cancelled``. Returns whether there will be more."""
+        """Moves ready results to ``_cancelled``. Returns whether more results will arrive."""
         with self._lock:
             if self._calls is None:
                 return False
@@ -205,7 +208,7 @@ class _Creations(Window[Creation[T]]):
         """Returns the results of ``cancel``, in the order of their rows."""
         with self._lock:
             thread = get_ident()
-            if thread in self._handing:  # Interrupted on its way to the caller.
+            if thread in self._handing:  # A signal handler has interrupted its handover to the caller.
                 creation = self._handing[thread]
                 self._cancelled[creation.index] = creation
                 del self._handing[thread]
@@ -217,7 +220,8 @@ class _Creations(Window[Creation[T]]):
         is_raised = creation.error is not None and not self._returns_errors
         if is_raised:
             self._stop_on_exception()
-        # The remaining lines call no function, so no signal handler runs before the caller has the result.
+        # Signal handlers run only at function calls. The remaining lines call no function, so the caller gets the
+        # result.
         del self._handing[thread]
         if creation.index in self._rejected:
             del self._rejected[creation.index]
@@ -236,7 +240,7 @@ class _Creations(Window[Creation[T]]):
             self._fail_request(request, error)
 
     def _call_resolve(self, request: _native.ResolveRequest) -> Any:
-        """Calls the program's function ``resolve``."""
+        """Calls the caller's function ``resolve`` for a row."""
         row = UnresolvedRow(
             key=request.key,
             row=self._rows[request.key][1],
@@ -254,7 +258,7 @@ class _Creations(Window[Creation[T]]):
         request.fail()
 
     def _raise_last_error(self) -> None:
-        """Raises the error of a result that could not be written to the ledger, if errors are raised."""
+        """With ``on_error="raise"``, raises the error of a result that could not be written to the ledger."""
         error, self._ledger_error = self._ledger_error, None
         if error is not None and not self._returns_errors:
             raise error
@@ -268,12 +272,13 @@ class _Creations(Window[Creation[T]]):
         if self._key_function is None:
             super()._release(calls)
         elif getpid() == self._process:
-            # With a ledger: the outcomes of the rows in flight are still recorded.
+            # There is a ledger: native code still records the outcomes of the rows in flight, and then closes the
+            # ledger.
             unwrap(calls.finish())
             self._closing = calls
 
     def _stop_on_exception(self) -> None:
-        # Calls in flight continue. The traceback must not begin on the line of the progress display.
+        # Calls in flight continue. Ends the progress line, so that the traceback begins on a new line.
         self._source = None
         self._hide_progress()
 
@@ -281,10 +286,11 @@ class _Creations(Window[Creation[T]]):
 class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception stops the sending: the first error with ``on_error="raise"``, Ctrl-C, or one from the iterable. The
-    rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon them and get
-    their known outcomes. ``close`` and the end of a ``with`` block abandon them too; ``cancel`` then returns the known
-    outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
+    An exception stops the job from sending more rows: the first error with ``on_error="raise"``, Ctrl-C, or an
+    exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for them, or
+    call ``cancel`` to abandon them and get their known outcomes. ``close`` and the end of a ``with`` block also abandon
+    them; ``cancel`` then still returns the known outcomes. If you drop the iterator without any of these calls, the
+    rows in flight are abandoned, and no outcomes are reported.
     """
 
     __slots__ = ()
@@ -293,12 +299,12 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     def cancel(self) -> list[Creation[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
-        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
-        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
-        one: find out before you send it again.
+        If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
+        ``outcome`` says whether the agent exists. ``not_sent`` and ``rejected`` mean that there is certainly no agent.
+        ``unknown`` means that there may be an agent: look it up before you send the row again.
 
-        With a ledger, it waits until the ledger has the outcome of each row. You can call it again, even after ``close``,
-        with the same result.
+        With a ledger, ``cancel`` waits until the ledger has the outcome of each row. You can call ``cancel`` again,
+        even after ``close``, with the same result.
         """
         calls = self._start_cancel()
         while calls is not None and self._collect_cancelled(calls):
@@ -315,10 +321,11 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
 class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception stops the sending: the first error with ``on_error="raise"``, cancellation of the task, or one from the
-    iterable. The rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon
-    them and get their known outcomes. ``aclose`` and the end of an ``async with`` block abandon them too; ``cancel`` then
-    returns the known outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
+    An exception stops the job from sending more rows: the first error with ``on_error="raise"``, cancellation of the
+    task, or an exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for
+    them, or call ``cancel`` to abandon them and get their known outcomes. ``aclose`` and the end of an ``async with``
+    block also abandon them; ``cancel`` then still returns the known outcomes. If you drop the iterator without any of
+    these calls, the rows in flight are abandoned, and no outcomes are reported.
     """
 
     __slots__ = ()
@@ -326,12 +333,12 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     async def cancel(self) -> list[Creation[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
-        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
-        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
-        one: find out before you send it again.
+        If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
+        ``outcome`` says whether the agent exists. ``not_sent`` and ``rejected`` mean that there is certainly no agent.
+        ``unknown`` means that there may be an agent: look it up before you send the row again.
 
-        With a ledger, it waits until the ledger has the outcome of each row, without blocking the event loop. You can call it
-        again, even after ``aclose`` or if its task was cancelled, with the same result.
+        With a ledger, ``cancel`` waits until the ledger has the outcome of each row, without blocking the event loop.
+        You can call ``cancel`` again, even after ``aclose`` or if its task was cancelled, with the same result.
         """
         try:
             calls = self._start_cancel()
@@ -369,12 +376,12 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
 
 def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
-    """Checks the rows. Returns their iterator, and their number, if it is known."""
+    """Checks the rows. Returns their iterator, and the number of rows, or None if it is unknown."""
     kind = type(rows).__name__
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     if hasattr(rows, "columns"):
-        # A data frame: iterating over one yields its columns.
+        # A data frame, which would yield its columns instead of its rows.
         advice = 'its rows are to_dict("records") in pandas, and to_dicts() in polars'
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; {advice}")
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
@@ -383,7 +390,7 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
 
 
 def _check_ledger(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
-    """Checks the arguments that concern a ledger. Returns its path or URL."""
+    """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
     if resolve is not None and resend_unknown:
@@ -415,7 +422,7 @@ def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
         arguments = {**row}
     except Exception as error:
         if type(row) is dict:
-            raise  # Copying a dict runs no code of the program, so a signal handler has raised this.
+            raise  # Copying a dict runs no code of the caller, so a signal handler has raised the exception.
         return _make_unreadable_error(error)
     call = try_create_call(arguments, validate)
     if isinstance(call, Failure):
@@ -425,7 +432,9 @@ def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
 
 
 def _make_unreadable_error(cause: Exception) -> ValidationError:
-    """Makes the error of a row whose own code has raised an exception. Clears its frames, which may contain personal data."""
+    """Makes the error of a row whose own code has raised ``cause``. Clears the frames of ``cause``: they may contain
+    personal data.
+    """
     clear_frames(cause)
     error = _make_row_error(f"cannot be read: {type(cause).__name__}")
     error.__cause__ = cause

@@ -9,8 +9,8 @@ from itertools import count
 from typing import NamedTuple
 
 Progress = bool | Callable[[int, int | None], object]
-"""True shows progress on a line, and False does not. A callable is called with the number of items so far and the total, or None
-if the total is unknown."""
+"""True shows the progress on one line, and False shows nothing. A callable is called with two arguments: the number of
+items so far, and the total number, or None if the total is unknown."""
 
 # Minimum interval in seconds between two updates of the line.
 _UPDATE_INTERVAL = 0.2
@@ -38,11 +38,12 @@ def make_display(progress: Progress, total: int | None, unit: str) -> Display | 
 
 
 def _make_line(suffix: str) -> Display:
-    """Makes a display that rewrites one line on standard error. Each line is the number of items and ``suffix``."""
+    """Makes a display that rewrites one line on standard error. The line has the number of items, followed by
+    ``suffix``."""
     done, shown_at = 0, 0.0
 
     def show(end: str) -> None:
-        # None in a Windows program without a console.
+        # Standard error is None in a Windows program without a console.
         if sys.stderr is not None:
             print(f"\r{done}{suffix}", end=end, file=sys.stderr, flush=True)
 

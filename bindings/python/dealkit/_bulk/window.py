@@ -1,4 +1,5 @@
-"""Bounded windows of calls in flight: the base classes of the iterators of ``retrieve_many`` and ``create_many``."""
+"""The base classes of the iterators of ``retrieve_many`` and ``create_many``. They limit the number of calls in
+flight."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Number of inputs that are sent together, because sending one costs as much as sending several. Small windows send fewer: an
-# eighth of their capacity.
+# The maximum number of inputs that are passed to native code together, because passing several costs as much as passing
+# one. A small window passes an eighth of its capacity.
 _MAX_BATCH = 32
 
 
@@ -36,12 +37,13 @@ def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
 
 
 class Window(Generic[R]):
-    """Takes inputs from an iterator, and hands over results, with a bounded number of calls in between.
+    """Takes inputs from the caller's iterator, makes a bounded number of calls at a time, and hands their results to
+    the caller.
 
-    Nothing is lost if a signal handler raises, which can happen wherever a function is called or has just returned: an
-    object that moves from one place to another is in both until it has arrived. An input from the caller's iterator stays in
-    ``_taken`` until native code has accepted it. A result stays in ``_ready`` or ``_handing`` until the caller has it. No
-    signal handler runs between two lines that call no function.
+    Nothing is lost if a signal handler raises an exception. A signal handler can run wherever a function is called or
+    has just returned, but not between two lines that call no function. An object that moves from one container to
+    another therefore stays in the first until it is in the second. An input stays in ``_taken`` until native code has
+    accepted it. A result stays in ``_ready`` or ``_handing`` until the caller has it.
     """
 
     __slots__ = (
@@ -76,23 +78,25 @@ class Window(Generic[R]):
         on_error: str,
         raw: bool,
     ) -> None:
-        # The caller's iterator of inputs. None at its end, or once no more inputs are wanted.
+        # The caller's iterator of inputs. None after its end, or if no more inputs are wanted.
         self._source = source
-        # None once the window is closed.
+        # The native calls of the job. None if the window is closed.
         self._calls = calls
-        # Several threads may take results. Reentrant, because the caller's iterator may itself use this window.
+        # Several threads may take results. The lock is reentrant, because the caller's iterator may itself use this
+        # window.
         self._lock = RLock()
         self._batch_size = min(max(calls.capacity // 8, 1), _MAX_BATCH)
-        # Inputs that are not in flight yet, and the index of the first of them.
+        # Inputs that the window has taken and native code has not accepted yet, and the index of the first of these
+        # inputs.
         self._taken: list[Any] = []
         self._first_index = 0
-        # True if the caller's iterator is running.
+        # True while the caller's iterator is running.
         self._is_taking = False
-        # Results that native code has read, and requests to resolve rows. The next one is the last item.
+        # Results of native code, and its requests to resolve rows. The last item is the next to be handled.
         self._ready: list[Any] = []
-        # Results on their way to the caller, by thread.
+        # Results that are being handed to the caller, by the id of the caller's thread.
         self._handing: dict[int, R] = {}
-        # Requests that threads are resolving, by thread.
+        # Requests to resolve a row, by the id of the thread that calls `resolve` for it.
         self._resolving: dict[int, _native.ResolveRequest] = {}
         # Calls whose ledger is being closed.
         self._closing: _native.BulkCalls | None = None
@@ -110,7 +114,7 @@ class Window(Generic[R]):
         return given
 
     def _is_sent(self, index: int) -> bool:
-        """True if the call of this input is sent: invalid inputs are not."""
+        """Returns whether the call of this input is sent. Calls of invalid inputs are not sent."""
         return True
 
     def _make_result(self, result: _native.BulkResult) -> R:
@@ -118,17 +122,17 @@ class Window(Generic[R]):
         raise NotImplementedError
 
     def _hand_over(self) -> R:
-        """Returns this thread's result to the caller, or raises its error."""
+        """Returns the result of this thread in ``_handing`` to the caller, or raises the result's error."""
         raise NotImplementedError
 
     def _resolve_row(self, request: _native.ResolveRequest) -> None:
-        """Calls the program's function ``resolve`` for a row."""
+        """Calls the caller's function ``resolve`` for a row."""
 
     def _raise_last_error(self) -> None:
-        """After the last result, raises the error that no result has reported."""
+        """Called after the last result: raises an error that no result has reported, if there is one."""
 
     def _stop_on_exception(self) -> None:
-        """Stops the job because an exception leaves the iterator."""
+        """Stops the job because the iterator raises an exception."""
         self._close()
 
     def _end(self) -> None:
@@ -146,16 +150,16 @@ class Window(Generic[R]):
                 calls = self._take_ready(thread)
                 if thread not in self._resolving:
                     return calls
-            # Without the lock: the program's function may take long, or hang, while another thread cancels the job. After an
-            # exception, the next call of this method calls the function again.
+            # Does not hold the lock: the function `resolve` may take long, or hang, and meanwhile another thread may
+            # cancel the job. If `resolve` raises, the next call of this method calls it again.
             self._resolve_row(self._resolving[thread])
             del self._resolving[thread]
 
     def _take_ready(self, thread: int) -> _native.BulkCalls | None:
-        """Like ``_advance``, but only moves a request to resolve a row to ``_resolving``."""
+        """Like ``_advance``, but does not call ``resolve``: moves a request to resolve a row to ``_resolving``."""
         with self._lock:
             calls = self._calls
-            # An existing result was interrupted on its way to the caller.
+            # If there is a result already, a signal handler has interrupted its handover to the caller.
             if calls is None or thread in self._handing:
                 return None
             self._fill(calls)
@@ -168,11 +172,11 @@ class Window(Generic[R]):
                     if not self._is_taking:
                         self._close()
                     return None
-                # Fails in a forked child, which must not deliver results that its parent delivers too.
+                # `take` fails in a forked child: only the parent process may deliver the results.
                 unwrap(calls.take(self._ready, raw=self._is_raw))
                 if not self._ready:
                     return calls
-            # A local variable, because logging filters may close this window.
+            # `_make_result` may run a logging filter, which may close this window and so replace `_ready`.
             ready = self._ready
             result = self._make_result(ready[-1])
             self._handing[thread] = result
@@ -215,7 +219,8 @@ class Window(Generic[R]):
     def _make_inputs(
         self, calls: _native.BulkCalls, *, are_sent: bool = True
     ) -> tuple[list[Any], list[_native.CallTrace | None] | None]:
-        """Converts the inputs in ``_taken`` for native code. Returns them, and the trace of each if calls are observed."""
+        """Converts the inputs in ``_taken`` for native code. Also returns the trace of each input, if calls are
+        observed."""
         while True:
             self._forget_pushed(calls)
             first = self._first_index
@@ -224,7 +229,8 @@ class Window(Generic[R]):
             if are_sent and may_be_observed():
                 indices = range(first, first + len(inputs))
                 traces = [self._observe(index) if self._is_sent(index) else None for index in indices]
-            # Both steps may run code of the program that uses this window. In that case, start again.
+            # Both steps may run code of the caller, and that code may use this window. If it has pushed inputs, start
+            # again.
             if calls.pushed == first:
                 return inputs, traces
 
@@ -235,7 +241,7 @@ class Window(Generic[R]):
         self._first_index = pushed
 
     def _observe(self, index: int) -> _native.CallTrace | None:
-        """Makes an observer for the call with this index, unless it has one."""
+        """Makes the observer of the call with this index, unless the call has one already. Returns its trace."""
         observer = self._observers.get(index) or observe_call(lambda: self._attributes)
         if isinstance(observer, CallObserver):
             self._observers[index] = observer
@@ -276,9 +282,9 @@ class Window(Generic[R]):
         return f"<{name}: {calls.pushed - in_flight} done, {in_flight} in flight>"
 
     def __del__(self) -> None:
-        # If the arguments were invalid, there are no attributes.
+        # If the constructor has raised an error, there are no attributes.
         if getattr(self, "_calls", None) is not None and not sys.is_finalizing():
-            # Does not wait until the ledger is closed.
+            # Aborts the calls in flight, and does not wait until the ledger is closed.
             self._calls.close()  # type: ignore[union-attr]
             self._close()
 
@@ -294,7 +300,8 @@ class SyncWindow(Window[R], Closable):
     def __next__(self) -> R:
         try:
             while (calls := self._advance()) is not None:
-                # In short steps: between these, signal handlers run, and another thread may take the last result.
+                # Waits in short steps. Between the steps, signal handlers run, and another thread may take the last
+                # result.
                 answer_queued_requests()
                 unwrap(wait_cooperatively(calls.wait))
                 self._flush_observers()

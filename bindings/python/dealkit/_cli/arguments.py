@@ -1,4 +1,4 @@
-"""The commands and their options, parsed with argparse, which needs no further package."""
+"""The commands and their options, parsed with argparse."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TEXT_OPTIONS = ("base_url", "date_format", "deal", "encoding", "id", "key", "ma
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parses the command line. `run` of the result names the function that runs the command: its module and its name.
-    Exits if the arguments are invalid.
+    """Parses the command line. The attribute `run` of the result names the module and the function that run the
+    command. Exits if the arguments are invalid.
     """
     parser = _build_parser()
     if "_ARGCOMPLETE" in os.environ:
@@ -69,13 +69,13 @@ def _describe_unknown_arguments(unknown: list[str], parser: argparse.ArgumentPar
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors repeat no values, because a value may be a key in the wrong position."""
+    """A parser whose errors repeat no values, because a user may have passed the service key by mistake."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **settings)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        # Flushes the help, which may still be in the buffer.
+        # Flushes the help text, which may still be in the buffer.
         sys.stdout.flush()
         super().exit(status, message)
 
@@ -258,7 +258,8 @@ def _add_import(group: Any) -> None:
     report = "the CSV file for the rows' results (default: the table's name with .report.csv; none after a dry run)"
     _add_argument(parser, "--report FILE", report)
     _add_argument(parser, "--encoding NAME", _ENCODING_HELP)
-    # Lower than the library's default: if the service fails, a person must look up every row in flight.
+    # The limit is lower than the library's default, because a person must look up every row in flight if the service
+    # fails.
     _add_request_limits(parser, 8)
     _add_service(parser)
 

@@ -1,4 +1,5 @@
-"""`dealkit deals export`: writes deals to a file, and lists the deals that could not be retrieved in another file."""
+"""`dealkit deals export`: writes deals to a file, and writes a list of the deals that could not be retrieved to a
+second file."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from dealkit._cli.partial_export import DamagedPartialExport, PartialExport, fai
 from dealkit._cli.service import make_client, service_url
 from dealkit._cli.terminal import Progress, format_command, format_count, print_message, print_result
 
-# The export stops after this many consecutive errors of the service, or after twice the concurrency if that is more.
+# The export stops after this many consecutive errors of the service, or after twice the concurrency if that number is
+# larger.
 _MAX_CONSECUTIVE_FAILURES = 25
 
 
 def run(options: Namespace) -> int:
-    """Retrieves the deals and writes the file, or resumes a stopped run."""
+    """Retrieves the deals and writes the output file. Resumes an earlier run that was stopped."""
     out = Path(options.out)
     export_format = choose_format(out, options.on_unreadable)
     if output_file_exists(out) and not options.overwrite:
@@ -69,10 +71,10 @@ def _load_ids(options: Namespace) -> DealIds:
 
 
 def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int) -> None:
-    """Retrieves the remaining deals in order, so that one number records the progress."""
+    """Retrieves the remaining deals. Their order is the order of the ids, so a single number records the progress."""
     progress = Progress("deal", len(ids), partial.done, partial.failed)
-    # Consecutive errors of the service, not of a single deal. They become failures of their deals as soon as another
-    # call gets a response.
+    # Consecutive errors that the service causes, and not a single deal. If a later call gets a response, the service
+    # works again, and these errors are recorded as failures of their deals.
     consecutive_failures: list[DealkitError] = []
     has_responded = partial.done > 0
 
@@ -88,7 +90,7 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
             for deal in deals:
                 if isinstance(deal, AuthenticationError):
                     raise deal
-                # A response that is too large is a failure of its deal alone: the service did respond.
+                # A response that is too large is a failure of a single deal, because the service did respond.
                 if isinstance(deal, SERVICE_ERRORS) and deal.outcome != "succeeded":
                     consecutive_failures.append(deal)
                     if len(consecutive_failures) >= max(_MAX_CONSECUTIVE_FAILURES, 2 * concurrency):
@@ -137,7 +139,8 @@ def _print_summary(out: Path, options: Namespace, total: int, failures: list[dic
 
 
 def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
-    """Saves the results of a stopped export. Returns a message about them with the command that resumes the export."""
+    """Saves the results of a stopped export. Returns a message about the results, with the command that resumes the
+    export."""
     with suppress(CommandError):
         partial.save()
     done, failed = partial.saved, partial.failed

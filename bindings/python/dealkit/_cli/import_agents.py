@@ -37,7 +37,7 @@ from dealkit._cli.terminal import (
 _RUNNING_MESSAGE = (
     "the import has not finished: the ledger has the row's outcome, and the same command resumes the import"
 )
-# LedgerError reasons after which the ledger no longer knows the rows that were sent.
+# Reasons of a LedgerError that mean that the ledger no longer knows the rows that were sent.
 _LEDGER_LOST = ("broken", "moved", "not_a_ledger")
 
 _ADVICE_BY_OUTCOME = {
@@ -47,7 +47,7 @@ _ADVICE_BY_OUTCOME = {
 }
 """The advice for unresolved rows, by outcome."""
 
-# Options that can parse a rejected cell, by the problem's code.
+# Advice about the option that may be able to parse a rejected cell, by the problem's code.
 _OPTIONS_BY_PROBLEM = {
     "invalid_date": "--date-format says how the dates are written, as in --date-format %d.%m.%Y",
     "invalid_phone": "--phone-country adds the country to phone numbers without one, as in --phone-country DE",
@@ -56,7 +56,7 @@ _OPTIONS_BY_PROBLEM = {
 
 
 def run(options: Namespace) -> int:
-    """Prints the mapping of columns and all problems, and creates the agents unless this is a dry run."""
+    """Prints the mapping of columns and all problems. Then creates the agents, unless this is a dry run."""
     path, own_ledger, result = Path(options.file), choose_ledger(options), options.result
     report_path = Path(options.report or f"{options.file}.report.csv")
     _reject_conflicting_paths(path, own_ledger, report_path, options)
@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
         result["changed_rows"] = changed
     if to_send and isinstance(own_ledger, Path) and not own_ledger.exists():
         print_result(f"{escape_controls(str(own_ledger))} will be a new, empty ledger: all of these rows will be sent.")
-    # Without a base URL, no ledger is chosen, and the other ledgers are not checked.
+    # Without a base URL, the import has no ledger yet, and other ledgers are not searched.
     other_ledgers = [] if own_ledger is None else find_other_ledgers(own_ledger, rows, options)
     rows_with_new_keys = [] if own_ledger is None else find_changed_keys(own_ledger, rows)
     if rows_with_new_keys and own_ledger is not None:
@@ -138,14 +138,16 @@ def run(options: Namespace) -> int:
         # Detects a rejected key or an unreachable service before any row is sent.
         if isinstance(response := probe_service(client), AuthenticationError | APIConnectionError):
             raise response
-        # The last report's manual entries for rows that are sent again become invalid now. This report removes them
-        # before sending, because the process may crash. After a crash, only the ledger has the outcomes.
+        # Writes a report before sending, because the process may crash, and only the ledger then has the outcomes. The
+        # user's entries in the last report become invalid for rows that are sent again, so this report omits those
+        # entries.
         write_report(report_path, map(_mark_running, rows.results()), input_table.delimiter)
         import_run = ImportRun(client, rows, sendable, own_ledger, options)
         with suppress(KeyboardInterrupt):
             import_run.run(options)
     import_run.record_interrupted()
-    # Writes the report before printing, because printing fails if the output's reader has closed the pipe.
+    # Writes the report before the output is printed, because printing fails if the reader of the output has closed the
+    # pipe.
     report_error = None
     try:
         write_report(report_path, rows.results(), input_table.delimiter)
@@ -156,13 +158,14 @@ def run(options: Namespace) -> int:
 
 
 def _mark_running(row: RowResult) -> RowResult:
-    """Marks a row's outcome as running, for the report that is written before the import starts."""
+    """Marks a row as running, for the report that is written before the import starts, unless the row is not sent."""
     is_known = row.outcome == "invalid" or row.was_earlier
     return row if is_known else row._replace(outcome="running", message=_RUNNING_MESSAGE)
 
 
 def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report: Path, options: Namespace) -> None:
-    """Rejects output files that are also inputs, or that are the same file."""
+    """Rejects an output file that is also an input file, and a report that is also the ledger or one of the ledger's
+    files."""
     file = own_ledger if isinstance(own_ledger, Path) else None
     reject_outputs_that_are_inputs([report, *([file] if file else [])], [path, options.ca_file, options.client_cert])
     reject_outputs_that_are_inputs([report], [file])
@@ -173,8 +176,8 @@ def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report:
 
 
 def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_from_ledger: int, options: Namespace) -> None:
-    """Warns of rows that another ledger or the last report already has, and refuses to send them with --yes, which
-    cannot confirm them.
+    """Warns if another ledger or the last report has some of the rows, but the import's ledger does not. Raises
+    CommandError with --yes, because a person must confirm that these rows are new.
     """
     if not (missing_from_ledger or other_ledgers):
         return
@@ -206,7 +209,7 @@ def _print_report_and_advice(
     report, if any.
     """
     stopped_by = import_run.stopped_by
-    # Without a ledger, running the command again would create every agent twice.
+    # If the ledger is lost, running the command again would create every agent twice.
     can_resume = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LEDGER_LOST)
     print_result()
     print_outcomes(rows, options.result, can_resume=can_resume)
@@ -225,7 +228,7 @@ def _print_report_and_advice(
     resume_text = f"To continue, run the same command again:\n{repeat_command}"
     if stopped_by is not None and not can_resume:
         reason = to_command_error(stopped_by)
-        # WRONG_USAGE means that nothing was sent.
+        # The exit code WRONG_USAGE would mean that nothing was sent.
         code = UNWRITABLE if outcomes & {"created", "unknown", "rejected"} else reason.code
         raise CommandError(f"{report_error or ''}\n{reason}".lstrip(), code)
     if report_error is not None:

@@ -18,17 +18,18 @@ from dealkit._cli.spreadsheet_damage import find_damage, find_key_damage
 from dealkit._cli.terminal import colorize, format_pairs, format_table, print_result
 
 _MAX_SHOWN = 3
-"""The number of row numbers shown for a message, and of messages shown for one kind of problem. The report has all."""
+"""The maximum number of row numbers printed for one message, and of messages printed for one kind of problem. The
+report has all messages."""
 
 _MAX_MESSAGES = 1000
-"""The number of different messages of one kind that are stored and, with --json, printed."""
+"""The maximum number of different messages for one kind of problem that are stored and, with --json, printed."""
 
 _REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
 
 _SIMILAR_MESSAGE = "similar problems: the report (--report) has the message of each row"
 
 _MAX_LINES = 100
-"""The number of problem lines that are printed. A table may have thousands of columns."""
+"""The maximum number of lines with problems that are printed, because a table may have thousands of columns."""
 
 IN_PROGRESS = "in progress elsewhere"
 
@@ -46,9 +47,8 @@ _IMPORT_OUTCOMES = {"succeeded": "created", "rejected": "rejected", "unknown": "
 
 
 def import_outcome(outcome: str, *, in_flight: bool) -> str:
-    """Returns the import's name for a call's outcome. While another import is sending the row, only that import will
-    know the outcome.
-    """
+    """Returns the import's name for the outcome of a call. `in_flight` means that another import is sending the row
+    now."""
     return IN_PROGRESS if in_flight else _IMPORT_OUTCOMES[outcome]
 
 
@@ -65,14 +65,14 @@ BATCH_SIZE = 5000
 
 
 class RowResult(NamedTuple):
-    """The outcome of a row. Its strings contain no values from the table except the key."""
+    """The outcome of a row. Except for the key, its strings contain no values from the table."""
 
     number: int
     """The row number in a spreadsheet, where the header is row 1."""
     key: str
     """The key that identifies the row in the ledger."""
     outcome: str
-    """A key of `OUTCOMES`."""
+    """The outcome: a key of the dict `OUTCOMES`."""
     agent_id: str = ""
     status: str = ""
     message: str = ""
@@ -84,12 +84,15 @@ class _ProblemGroup(NamedTuple):
     """The rows with one kind of problem in one column."""
 
     rows_by_message: dict[str, tuple[str, array[int]]]
-    """The first row's message and the numbers of all rows, by the message without its request id."""
+    """The first row's message, and the numbers of all rows with this message. The dict's keys are the messages without
+    their request ids.
+    """
     other_rows: array[int]
     """The numbers of rows whose messages exceed the limit of stored messages."""
 
     def messages(self, limit: int) -> Iterator[tuple[str, array[int]]]:
-        """Yields at most `limit` messages with their row numbers, and then one entry for all other rows."""
+        """Yields at most `limit` messages with their row numbers, and then one entry for the rows with any further
+        messages."""
         for text, (first, numbers) in islice(self.rows_by_message.items(), limit):
             yield first if len(numbers) == 1 else text, numbers
         omitted = (numbers for _, numbers in islice(self.rows_by_message.values(), limit, None))
@@ -109,7 +112,8 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
             other_rows.append(number)
 
     def print_table(self, title: str) -> list[dict[str, Any]]:
-        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for --json."""
+        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for
+        --json."""
         lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
@@ -136,14 +140,15 @@ def format_row_numbers(numbers: Sequence[int]) -> str:
 
 
 class ImportRows:
-    """The rows of an import with their outcomes, in a temporary database, because they may exceed memory."""
+    """The rows of an import and their outcomes. They are in a temporary database, because they may not fit in
+    memory."""
 
     def __init__(self, mapping: ColumnMapping, key: str | None) -> None:
         self._mapping = mapping
         self._key_index = mapping.key_index(key)
         self._key_column = mapping.display_name(self._key_index)
         self.key_name = mapping.key_name(self._key_index)
-        """The name that the ledger records for the keys."""
+        """The name that the ledger records for the idempotency keys."""
         self.problems, self.warnings = ProblemGroups(), ProblemGroups()
         """Problems that prevent a row from being sent, and warnings, which do not. The messages contain no values from
         the table.
@@ -208,7 +213,7 @@ class ImportRows:
         return warnings, any(damage.is_certain for _, damage in by_column)
 
     def _find_shortened_keys(self) -> None:
-        """Finds keys that may have lost leading zeros, if other keys have leading zeros."""
+        """Warns of keys that may have lost leading zeros: numbers that are shorter than the keys with leading zeros."""
         digits = "NOT key GLOB '*[^0-9]*'"
         padded = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {digits}"
         length = self._database.execute(padded).fetchone()[0] or 0
@@ -224,7 +229,7 @@ class ImportRows:
         self, number: int, key: str, agent: dict[str, Any], columns_with_problems: set[str]
     ) -> tuple[str, str, str] | None:
         """Returns the problem of an empty or repeated key, or the warning about a repeated e-mail address."""
-        # Normalizes keys as the ledger does.
+        # Keys with the same normal form are one key for the ledger.
         first_with_key = self._first_row_with("key", ledger.normalize_key(key, name=self.key_name), number)
         # Addresses that differ only in case most likely belong to one person.
         first_with_email = self._first_row_with("address", str(agent.get("email", "")).casefold(), number)
@@ -245,7 +250,8 @@ class ImportRows:
         return None
 
     def _first_row_with(self, kind: str, text: str, number: int) -> int:
-        """Returns the number of the first row with this value."""
+        """Returns the number of the first row with this key or address. Records row `number` if there was none
+        before."""
         if self._database.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (kind, text, number)).rowcount:
             return number
         query = "SELECT number FROM first_rows WHERE kind = ? AND text = ?"
@@ -268,8 +274,8 @@ class ImportRows:
         return (RowResult(*row) for row in selected)
 
     def results(self) -> Iterator[RowResult]:
-        """Yields the result of each row. Includes an agent_id that the user has entered in the last report, until the row
-        is sent again.
+        """Yields the result of each row. The result includes the agent_id that the user has entered in the last report,
+        unless this run has sent the row.
         """
         filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
         agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
@@ -286,11 +292,13 @@ class ImportRows:
         self._database.execute(f"UPDATE rows SET {columns} = (?, ?, ?, ?, ?) WHERE number = ?", (*values, number))
 
     def set_unsent_message(self, message: str) -> None:
-        """Stores the reason why the remaining rows are not sent. A later outcome replaces it."""
+        """Stores the message of rows that are not sent. When such a row is sent later, its outcome replaces the
+        message."""
         self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
 
     def load_last_report(self, report_rows: Iterable[tuple[str, int, str]]) -> None:
-        """Stores the rows of the last report: key, whether the agent exists (0: no, 1: perhaps, 2: yes), and agent_id."""
+        """Stores the rows of the last report: key, whether the agent exists (0: no, 1: perhaps, 2: yes), and
+        agent_id."""
         for report_row in report_rows:
             self._database.execute(
                 "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET existence = max(existence, excluded.existence), "
@@ -299,15 +307,16 @@ class ImportRows:
             )
 
     def count_missing_from_ledger(self, *, is_new: bool) -> int:
-        """Counts the sendable rows that the last report calls created. If the ledger is new, also counts rows that it
-        calls unknown; an existing ledger may have resolved those without an agent.
+        """Counts the sendable rows that the last report, but not the ledger, has as created. If the ledger is new, also
+        counts the rows that the report has as unknown. An existing ledger may lack them because they were resolved as
+        rows without an agent.
         """
         matching = "rows JOIN reported USING (key) WHERE existence >= ? AND outcome = 'not sent'"
         number: int = self._database.execute(f"SELECT count(*) FROM {matching}", (1 if is_new else 2,)).fetchone()[0]
         return number
 
     def damaged_row_numbers(self) -> list[int]:
-        """Returns the numbers of sendable rows in which text is certainly lost."""
+        """Returns the numbers of the sendable rows in which a spreadsheet or an encoding has certainly lost text."""
         selected = self._database.execute(
             "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
         )

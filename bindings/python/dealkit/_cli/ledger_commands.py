@@ -1,4 +1,4 @@
-"""`dealkit ledger`: shows an import's ledger, and records outcomes that people have found out."""
+"""`dealkit ledger`: shows an import's ledger, and records the outcomes of rows that a person has looked up."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dealkit._cli.terminal import (
 )
 
 _NO_AGENT_ENTRY = "none"
-# The number of unresolved rows that are printed.
+# The maximum number of unresolved rows, or of suspicious entries, that are printed.
 _MAX_UNRESOLVED_SHOWN = 20
-# Few services have identifiers that consist of words, such as `pending` or `To do`.
+# Words, such as `pending` or `To do`. Few services have identifiers that consist of words.
 _WORDS = re.compile(r"[^\W\d_]{1,20}( [^\W\d_]{1,20})*")
 
 
@@ -97,8 +97,8 @@ def resolve(options: Namespace) -> int:
             "keys if a spreadsheet has changed them"
         )
     with _name_rows_in_errors(path, filled_rows):
-        # The report also has the agents of created rows, which the ledger already knows. The dry run counts the new
-        # entries.
+        # The report also has the agents of created rows, which the ledger already knows. The dry run counts only the
+        # entries that are new.
         changed = ledger.resolve(ledger_path, resolutions, dry_run=True)
         if changed:
             _confirm_entries(options, ledger_path, filled_rows, changed)
@@ -109,13 +109,14 @@ def resolve(options: Namespace) -> int:
 
 
 def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[ReportRow], changed: int) -> None:
-    """Asks for confirmation before entries are recorded, and names the identifiers that look like words. With ``--yes``, such
-    identifiers are an error."""
+    """Asks the user to confirm entries before they are recorded. Asks separately about identifiers that look like
+    words. With ``--yes``, raises CommandError for such identifiers.
+    """
     suspicious = [
         row
         for row in rows
         if _looks_like_words(row.agent_id.strip())
-        # Identifiers that the ledger already has are from the service.
+        # An identifier that the ledger already has comes from the service, so it is not suspicious.
         and ledger.resolve(ledger_path, {row.key: row.agent_id}, dry_run=True)
     ]
     if suspicious:
@@ -137,7 +138,8 @@ def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[Report
 
 
 def _looks_like_words(identifier: str) -> bool:
-    """Returns true for an identifier that looks like words, such as `pending`, and not like random letters, such as `aBcXyZ`."""
+    """Returns true for an identifier that looks like words, such as `pending`, and not like random letters, such as
+    `aBcXyZ`."""
     has_usual_case = identifier.islower() or identifier.isupper() or identifier.capitalize() == identifier
     return identifier.lower() != _NO_AGENT_ENTRY and has_usual_case and _WORDS.fullmatch(identifier) is not None
 
@@ -167,7 +169,7 @@ def init(options: Namespace) -> int:
 
 @contextmanager
 def _name_rows_in_errors(path: Path, report_rows: Sequence[ReportRow]) -> Iterator[None]:
-    """Names the report's rows by number in errors of the ledger."""
+    """Replaces the index of an entry in errors of the ledger with the number of the report's row."""
     try:
         yield
     except LedgerError as error:

@@ -34,8 +34,8 @@ def choose_ledger(options: Namespace) -> str | Path | None:
 def record_earlier_outcomes(
     path: str | Path | None, rows: ImportRows, options: Namespace
 ) -> tuple[Counter[str], list[int]]:
-    """Records the outcomes of earlier runs. Returns the numbers of valid rows with an outcome that are not sent again,
-    by outcome, and the row numbers that have changed since.
+    """Records the outcomes that the ledger has from earlier runs. Returns two values: for each outcome, how many valid
+    rows have it and are not sent again; and the numbers of the rows whose content has changed since they were sent.
     """
     known: Counter[str] = Counter()
     changed: list[int] = []
@@ -58,7 +58,7 @@ def record_earlier_outcomes(
             known[result.outcome] += 1
             if recorded.request_differs:
                 changed.append(row.number)
-    # A row that has become invalid still has its agent.
+    # Also looks up invalid rows: an earlier run may have created the agent of a row that has become invalid since.
     invalid = rows.invalid()
     while invalid_batch := [*islice(invalid, BATCH_SIZE)]:
         ledger_rows = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=service)
@@ -74,11 +74,12 @@ def record_earlier_outcomes(
 
 CHANGE_NOT_SENT = "this change is not sent"
 ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
-"""The message for a row that has changed since its agent was created."""
+"""The message for a row that has changed since it was sent."""
 
 
 def _result_from_ledger(row: RowResult, recorded: ledger.LedgerRow, change: str) -> RowResult:
-    """Converts a ledger's row to the result of a table's row. `change` describes a change of the row."""
+    """Converts a ledger's row to the result of a table's row. `change` is the message about a change of the row, or
+    empty."""
     reason = ": ".join(part for part in (recorded.title, recorded.code) if part)
     parts = [f"the service rejected it: {escape_controls(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])
@@ -95,8 +96,8 @@ def _result_from_ledger(row: RowResult, recorded: ledger.LedgerRow, change: str)
 
 
 def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
-    """Returns the sendable rows whose key is new although their e-mail address was sent before. A spreadsheet may have
-    changed their keys.
+    """Returns the numbers of sendable rows whose key is not in the ledger, although their e-mail address is. A
+    spreadsheet may have changed their keys.
     """
     if isinstance(own_ledger, Path) and not own_ledger.exists():
         return []
@@ -108,21 +109,21 @@ def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
         new = [(row, str(agent["email"])) for row, agent in batch if not row.was_earlier]
         by_email = ledger.look_up_emails(own_ledger, [email for _, email in new])
         sent = [row_and_email for row_and_email, recorded in zip(new, by_email, strict=True) if recorded is not None]
-        # Looks up keys after addresses: another import may have sent a row since the first lookup, and then the ledger
-        # knows its key.
+        # Looks up the keys of these rows again, after the addresses: another import may have sent a row in the
+        # meantime, and the ledger then has its key.
         by_key = ledger.look_up(own_ledger, [row.key for row, _ in sent], key_name=rows.key_name)
         for (row, email), recorded in zip(sent, by_key, strict=True):
             if recorded is None:
                 emails_by_row[row.number] = email.casefold()
             else:
                 known_emails.add(email.casefold())
-    # Two rows may share an address while the ledger knows only one of them.
+    # Two rows may have the same address. If the ledger knows one of them by its key, the address belongs to that row.
     return [number for number, email in emails_by_row.items() if email not in known_emails]
 
 
 def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namespace) -> list[Path]:
-    """Returns the other ledgers in the folders of the table and of the import's ledger that know some sendable rows, or
-    that cannot be read. Prints the number of rows that each knows.
+    """Searches the folders of the table and of the import's ledger for other ledgers. Returns the ledgers that have
+    some of the sendable rows, or that cannot be read. Prints the number of rows that each ledger has.
     """
     folders = {Path(options.file).parent, *([own_ledger.parent] if isinstance(own_ledger, Path) else [])}
     other_ledgers = []
@@ -147,7 +148,7 @@ def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namesp
 
 
 def _count_known(path: Path, batch: list[tuple[RowResult, dict[str, Any]]]) -> int:
-    """Counts the rows that a ledger knows by key, e-mail address or external id."""
+    """Counts the rows whose key, e-mail address or external id a ledger has."""
     new = [(row.key, agent) for row, agent in batch if not row.was_earlier]
     emails = [str(agent["email"]) for _, agent in new]
     columns = (

@@ -1,7 +1,8 @@
-"""The results of an unfinished export on disk, from which a stopped run is resumed: `deals.csv.part`.
+"""Partial exports: files such as `deals.csv.part`, with the results of an unfinished export, from which it can be
+resumed.
 
-The file is an SQLite database. It holds the deals in order, in groups that are already encoded for the output file, and
-the errors of the deals that could not be retrieved.
+A partial export is an SQLite database. It holds the deals in order, in groups that are already encoded for the output
+file. It also holds the failures of the deals that could not be retrieved.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from dealkit._cli.files import file_display_name, open_replacement, output_file_
 # Identifies the file type and its version in SQLite's header.
 _APPLICATION_ID = int.from_bytes(b"dea7")
 
-# SQLite's codes for damaged or missing content. Tables may be missing in a damaged file, which is a general SQL error.
+# SQLite's codes for damaged content. A damaged file may lack tables, for which SQLite reports the general code
+# SQLITE_ERROR.
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
 
-# Results are saved after this many seconds or bytes, whichever comes first.
+# Results are saved after this many seconds, or when there are this many unsaved bytes.
 _SAVE_INTERVAL, _MAX_UNSAVED_BYTES = 1.0, 4 << 20
 
 
@@ -44,11 +46,11 @@ def failures_path(out: Path) -> Path:
 
 
 class DamagedPartialExport(CommandError):
-    """The partial export is damaged, and cannot be read now or later."""
+    """The partial export is damaged, so the export cannot be resumed."""
 
 
 class _LockedByOtherProcess(CommandError):
-    """Another process is writing the file."""
+    """Another process is writing the partial export."""
 
 
 class PartialExport:
@@ -63,7 +65,8 @@ class PartialExport:
         self._failures: dict[int, list[str]] = {}
         self._size = 0
         was_there = output_file_exists(self._path) and self._path.stat().st_size > 0
-        # SQLite writes a journal next to the database.
+        # SQLite writes a journal next to the database. Raises an error if the journal's path is a link, a folder or a
+        # device.
         output_file_exists(self._path.with_name(self._path.name + "-journal"))
         if output_file_exists(failures_path(out)) and not was_there:
             _reject_existing_failures(failures_path(out), overwrite=options.overwrite)
@@ -118,7 +121,7 @@ class PartialExport:
     @property
     def done(self) -> int:
         """The number of ids with a result, counted from the first id."""
-        # KeyboardInterrupt may be raised between two statements, so a separate counter could be wrong.
+        # There is no separate counter, because a KeyboardInterrupt between two statements could make it wrong.
         return self.saved + len(self._deals) + len(self._failures)
 
     @property
@@ -147,8 +150,8 @@ class PartialExport:
             failures = self._failures | {positions[index]: failure for index, failure in failures_in_group.items()}
             failed = [(position, json.dumps(failure)) for position, failure in failures.items()]
             with self._translate_errors(), self._database:
-                # If KeyboardInterrupt is raised after the commit and before `saved` changes, the next save replaces
-                # this group.
+                # A KeyboardInterrupt may be raised after the commit, before `saved` changes. The next save then writes
+                # the same deals again, and replaces this group.
                 row = (self.saved, next_position, group, zlib.crc32(group))
                 self._database.execute("INSERT OR REPLACE INTO deal_groups VALUES (?, ?, ?, ?)", row)
                 self._database.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
@@ -156,8 +159,8 @@ class PartialExport:
         self._saved_at = time.monotonic()
 
     def complete(self) -> list[dict[str, str]]:
-        """Writes the output files and removes the partial export. Each file is replaced as a whole. Returns the
-        failures.
+        """Writes the output files, replacing each existing file in one step, and removes the partial export. Returns
+        the failures.
         """
         self.save()
         with self._translate_errors():

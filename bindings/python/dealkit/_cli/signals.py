@@ -14,15 +14,15 @@ def is_stopping() -> bool:
 
 
 class Signals:
-    """Context manager that installs signal handlers. SIGTERM and SIGHUP then stop the command as Ctrl-C does: with
-    KeyboardInterrupt, or with the callback of ``call_on_first_signal``.
+    """A context manager that installs signal handlers. SIGTERM and SIGHUP then stop the command as Ctrl-C does: they
+    raise KeyboardInterrupt, or call the callback of ``call_on_first_signal``.
 
     The system sends SIGHUP when the terminal or the connection to it closes.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        """The exit code after a signal other than Ctrl-C; None before one has arrived."""
+        """The exit code after a signal other than Ctrl-C; None if no such signal has arrived."""
         self.is_stopping = False
         """True once a signal has arrived."""
         self._on_first_signal: Callable[[], None] | None = None
@@ -31,8 +31,8 @@ class Signals:
 
     @contextmanager
     def call_on_first_signal(self, on_first_signal: Callable[[], None]) -> Iterator[None]:
-        """Calls a function at the first signal instead of raising KeyboardInterrupt. An exception could be raised
-        between the statements that receive and store a result, and lose the result.
+        """Calls a function at the first signal, instead of raising KeyboardInterrupt. A KeyboardInterrupt between the
+        statements that receive a result and store it would lose the result.
         """
         self._on_first_signal = on_first_signal
         try:
@@ -41,8 +41,8 @@ class Signals:
             self._on_first_signal = None
 
     def mark_finishing(self) -> None:
-        """Stops raising KeyboardInterrupt, because only output remains to be written. A signal now only ends the wait
-        for the output's reader.
+        """Stops raising KeyboardInterrupt, because only output remains to be written. From now on, a signal only ends
+        the wait for the reader of the output.
         """
         self._is_finishing = True
 

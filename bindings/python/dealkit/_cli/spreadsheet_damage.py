@@ -26,13 +26,14 @@ class Damage(NamedTuple):
 # #DIV/0!, Err:502. Also the number signs that replace a number wider than its column.
 _SPREADSHEET_ERROR = re.compile(r"#[^\W\d_]/[^\W\d_]|#NV|#[¡¿]?[^\W\d_a-z]+(/0)?[!?]|#GETTING_DATA|#{3,}|Err:\d{3}")
 
-# ASCII text without question marks and symbols, which needs no further checks.
+# ASCII text without question marks and symbols. Such text needs no further checks.
 _ORDINARY = re.compile(r"[ !-*,-;@-{}]*")
 
 # Question marks in place of letters that an encoding lacks: ?ukasz, Jos?, ????.
 _LOST_LETTER = re.compile(r"\?[^\W\d_]|[^\W\d_]\?|\?\?")
 
-# UTF-8 bytes decoded in a code page become at least two characters outside ASCII.
+# Characters that may be garbled: UTF-8 bytes of one letter, decoded in a code page, are at least two characters outside
+# ASCII.
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,}")
 # The UTF-8 bytes of à become Ã and a no-break space, which is then trimmed at the end of a cell.
 _CUT_OFF = re.compile(r"[a-z]Ã$")
@@ -43,11 +44,11 @@ _FREQUENT_CHARACTERS = re.compile(
     r"[\u00a0-\u017f\u0218-\u021b\u0370-\u045f\u05d0-\u06ff\u1e00-\u20cf\ufb00-\ufb06\ufffd\U0001f300-\U0001faff]+"
 )
 
-# Keys in the number formats of spreadsheets: 1.23457E+14, 123.0.
+# Keys that a spreadsheet has formatted as numbers, such as 1.23457E+14 and 123.0.
 _EXPONENT = re.compile(r"\d+([.,]\d+)?E[+-]\d+", re.IGNORECASE)
 _DECIMAL = re.compile(r"\d+[.,]0+")
 
-# Zero-width joiners, which Persian, Indian scripts and emoji need.
+# Zero-width joiners and non-joiners: invisible, but Persian, Indian scripts and emoji need them.
 _JOINERS = "\u200c\u200d"
 
 _NAMES = ("first_name", "last_name")
@@ -59,7 +60,7 @@ _MIN_AGE, _MAX_AGE = 16, 100
 
 
 def find_damage(field: str, text: str) -> Iterator[Damage]:
-    """Detects likely damage to the text of a field. The field is empty for a key that is in an unsent column."""
+    """Detects likely damage to the text of a field. `field` is empty for a key in a column that is not sent."""
     if _SPREADSHEET_ERROR.fullmatch(text):
         yield Damage("spreadsheet error", "is an error of a spreadsheet, such as #N/A: correct the cell", True)
         return
@@ -108,8 +109,8 @@ def _is_mojibake(letters: str) -> bool:
             decoded = letters.encode(page).decode()
         except UnicodeError:
             continue
-        # Adjacent capitals, as in Polish, may be valid UTF-8 bytes by chance. Such bytes rarely decode to frequent
-        # letters.
+        # Undamaged adjacent capitals, as in Polish, may be valid UTF-8 bytes by chance. But such bytes rarely decode to
+        # frequent letters.
         frequent = _FREQUENT_CHARACTERS if page == "cp1252" else _FREQUENT_LATIN_LETTERS
         if frequent.fullmatch(decoded) or (page == "cp1252" and len(decoded) > 1 and decoded.isprintable()):
             return True

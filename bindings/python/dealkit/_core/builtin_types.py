@@ -15,15 +15,15 @@ _SCALARS = frozenset({str, int, float, bool, type(None), Decimal})
 _LISTS = (list, tuple)
 _CONTAINERS = (dict, *_LISTS, Mapping)
 
-# Native code rejects values that are nested deeper.
+# The maximum nesting of values. Native code rejects values that are nested deeper.
 _MAX_DEPTH = 128
 
 
 def to_builtin_types(value: Any) -> Any:
     """Converts mappings to dicts, and instances of scalar subclasses to their built-in base class.
 
-    Values that JSON cannot represent stay unchanged: native code rejects them and reports their location. The copy of a
-    container that contains itself also contains itself.
+    Values that JSON cannot represent stay unchanged: native code rejects them and reports their location. If a
+    container contains itself, its copy contains itself too.
     """
     return value if type(value) in _SCALARS else _convert(value, {}, 0)
 
@@ -32,7 +32,8 @@ def _convert(value: Any, converted: dict[int, Any], depth: int) -> Any:
     if type(value) in _SCALARS:
         return value
     if isinstance(value, _CONTAINERS):
-        # A container that occurs several times is converted once, so a container that contains itself ends the recursion.
+        # A container that occurs several times is converted only once. This also ends the recursion at a container that
+        # contains itself.
         if depth > _MAX_DEPTH or id(value) in converted:
             return converted.get(id(value), (value,))[0]
         return _convert_container(value, converted, depth + 1)
@@ -49,7 +50,7 @@ def _convert(value: Any, converted: dict[int, Any], depth: int) -> Any:
 
 def _convert_container(value: Any, converted: dict[int, Any], depth: int) -> Any:
     copy: Any
-    # The original is stored with its copy, so that no other object gets its id.
+    # The original is stored with its copy: as long as the original exists, Python gives its id to no other object.
     if isinstance(value, _LISTS):
         copy = []
         converted[id(value)] = (copy, value)

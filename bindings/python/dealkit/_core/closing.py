@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Closable:
-    """Closed by ``close()``, or at the end of a ``with`` block."""
+    """An object that ``close()`` or the end of a ``with`` block closes."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Closable:
 
 
 class AsyncClosable:
-    """Closed by ``aclose()``, or at the end of an ``async with`` block."""
+    """An object that ``aclose()`` or the end of an ``async with`` block closes."""
 
     __slots__ = ()
 

@@ -86,8 +86,8 @@ def _add_methods(native: Any, methods: type) -> None:
 
 
 def _complete_native_classes() -> None:
-    # Passes the Python objects that the native module needs, because it imports nothing itself. A number in a document
-    # has at most 29 digits, fewer than this context's precision; the trap reports any rounding.
+    # The native module imports nothing itself, so it gets the Python objects that it needs here. A number in a document
+    # has at most 29 digits, fewer than the precision of this context. The trap for Inexact reports any rounding.
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     _add_methods(_Model, ModelMethods)
@@ -105,13 +105,13 @@ def _complete_native_classes() -> None:
     response: Any = RawResponse
     response.__class_getitem__ = classmethod(GenericAlias)
     _add_methods(RawJson, _RawJsonMethods)
-    # atexit runs functions in reverse order, so this one, registered early, runs late.
+    # atexit runs functions in reverse order of registration. This function is registered early, and so runs late.
     atexit.register(_shut_down_native)
 
 
 def _shut_down_native() -> None:
-    # A subinterpreter that still exists when the process exits calls this while Python is finalizing. A thread that
-    # releases the GIL then never gets it back, so nothing can be shut down.
+    # A subinterpreter that still exists when the process exits calls this function while Python is finalizing. A thread
+    # that then releases the GIL never gets the GIL back, so shutting down would hang.
     if not sys.is_finalizing():
         _native.shut_down()
 

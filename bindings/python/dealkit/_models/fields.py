@@ -25,7 +25,7 @@ _TYPES = {
     "strings": "Mapping[str, str]",
 }
 
-# The names that the annotations use.
+# The names that the annotations in `_TYPES` use.
 _TYPE_NAMESPACE = {
     **vars(_native),
     **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     type: Any
     """The type of the attribute, such as ``str``, ``Decimal | None`` or ``tuple[Offer, ...]``."""
     required: bool
-    """True if the field is always present; a missing field is read as None, or as empty."""
+    """True if the field is always present. A missing optional field is read as None, or as empty."""
     personal: bool
     """True if the value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 def fields(model: Any, /) -> tuple[Field, ...]:
-    """The documented fields of a model, or of its class, in the specification's order.
+    """Returns the documented fields of a model or a model class, in the specification's order.
 
     >>> columns = [field.name for field in dealkit.fields(dealkit.Deal)]
     """

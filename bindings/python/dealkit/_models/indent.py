@@ -7,7 +7,8 @@ import re
 # A token: a string, a bracket, a comma, a colon, or a number or literal.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
-# Deeper levels stay on one line. Otherwise, the indentation of a deeply nested document would exhaust memory.
+# The maximum depth of indented levels. Deeper levels stay on one line: the indentation of a deeply nested document
+# would exhaust memory.
 _MAX_DEPTH = 127
 
 

@@ -1,7 +1,7 @@
 """Methods of the models that need Python code.
 
-`classes.py` adds them to the native classes, and the classes' stub inherits from ModelMethods. The native module itself
-runs no Python code.
+`classes.py` adds these methods to the native classes. In the stub `_native.pyi`, the classes inherit from ModelMethods.
+The native module itself runs no Python code.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def _to_json_value(label: str, kind: str, value: Any) -> Any:
             return _build_document(model, value)
         raise TypeError(f"{label} must be of type {kind}, not {type_name}")
     accepted, expected = _ARGUMENT_TYPES[kind]
-    # bool is a subclass of int, and datetime of date, but each means something else here.
+    # bool is a subclass of int, and datetime is a subclass of date. But a bool is not an integer field's value, and a
+    # datetime is not a date field's value.
     has_other_meaning = (
         issubclass(value_type, bool) and kind != "boolean" or issubclass(value_type, datetime) and kind == "date"
     )
@@ -74,7 +75,7 @@ def _encode_json(label: str, value: Any) -> str:
     text = _native.json_text(label, to_builtin_types(value))
     if isinstance(text, str):
         return text
-    # The native error names a location that may be personal, so this message omits it.
+    # The native error names the location of the value. The location may be personal, so this message omits it.
     raise ValueError(f"{label} holds something that JSON cannot, such as a set, a NaN or an unpaired surrogate")
 
 
@@ -106,8 +107,8 @@ def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]
 def build_model(
     model: Any, attributes: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
 ) -> Any:
-    """Builds a model from attributes and the unchanged JSON of another model, by reading their document like a
-    response.
+    """Builds a model: writes its attributes and the unchanged JSON of another model to a document, and reads the
+    document as if it were a response.
     """
     return unwrap(
         model._read(
@@ -135,8 +136,8 @@ class ModelMethods:
     _unreadable: Any
     _to_json: Any
     _get: Any
-    # Getters of the attributes that equality compares, and of the hashable ones among them. attrgetter is C code: a
-    # Python frame would show the values in a traceback.
+    # Getters of the attributes that `==` compares, and of the hashable attributes among them. They are attrgetters,
+    # which are C code: the frame of a Python function would show the values in a traceback.
     _comparison_values: ClassVar[Any]
     _hashable_values: ClassVar[Any]
 
@@ -146,11 +147,12 @@ class ModelMethods:
     ) -> Self:
         """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of the value that could not be read and holds the document.
-
         Args:
-            on_unreadable: The handling of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"skip"``
-                reads it as None, or as empty, and lists it in ``unreadable``.
+            on_unreadable: The handling of an optional field that cannot be read: ``"raise"`` raises DecodeError,
+                ``"skip"`` reads the field as None, or as empty, and lists it in ``unreadable``.
+
+        Raises:
+            DecodeError: A value cannot be read. The exception has the value's path and the document.
         """
         outcome = cls._read(document, on_unreadable)
         del document
@@ -158,11 +160,11 @@ class ModelMethods:
 
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
-        """The optional fields that could not be read, here and at any depth. Empty unless ``on_unreadable="skip"`` was
-        given.
+        """The optional fields of the model, and of its nested models, that could not be read. Empty unless
+        ``on_unreadable="skip"`` was given.
 
-        Such a field is None, or empty. Like the JSON of an undocumented field, its JSON is available from ``extra``,
-        ``get`` and ``to_json``.
+        The attribute of an unreadable field is None, or empty. The field's JSON is in ``extra``, ``get`` and
+        ``to_json``, like the JSON of an undocumented field.
         """
         unreadable_fields = unwrap(self._unreadable())
         if not unreadable_fields:
@@ -172,10 +174,10 @@ class ModelMethods:
         return tuple(UnreadableField(*field) for field in unreadable_fields)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
+        """Returns the model as JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value, every undocumented field, and the original JSON of unreadable fields. It does not show
-        whether the service sent null, an empty list or nothing at all.
+        The JSON holds every value, every undocumented field, and the original JSON of unreadable fields. It does not
+        show whether the service sent null, an empty list or nothing at all.
 
         Args:
             indent: The number of spaces per level; None writes one line.
@@ -190,11 +192,12 @@ class ModelMethods:
         return indent_json(json, indent)
 
     def get(self, name: str, /) -> Any:
-        """Returns a field as JSON by its name on the wire, documented or not; None if the field is missing or null.
+        """Returns the JSON value of a field, documented or not, by the name that the service uses. Returns None if the
+        field is missing or null.
 
-        A documented list or mapping that was absent is empty. A program that reads an undocumented field with this
-        method still works after the field is documented. The value is what ``json.loads`` would return, with exact
-        numbers: a date is a str, and a nested model is a dict.
+        A documented list or mapping that the service omitted is empty. The value is what ``json.loads`` would return,
+        with exact numbers: a date is a str, and a nested model is a dict. Code that reads an undocumented field with
+        this method still works when a later version documents the field.
         """
         return self._get(name)
 
@@ -208,7 +211,7 @@ class ModelMethods:
         return attributes
 
     def replace(self, /, **changes: Any) -> Self:
-        """Returns a copy with other values for some attributes. Since Python 3.13, ``copy.replace`` does the same."""
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
         return _replace_attributes(self, changes)  # type: ignore[no-any-return]
 
     if not TYPE_CHECKING:
@@ -242,7 +245,7 @@ class ModelMethods:
         return model_schema(cls, handler)
 
     if not TYPE_CHECKING:
-        # Hidden from type checkers, which would then allow assignments.
+        # Hidden from type checkers: they would allow assignments to a class with `__setattr__`.
         @sealed
         def __setattr__(self, name: str, value: Any) -> None:
             raise _frozen_error(self, name, "set")
@@ -265,7 +268,7 @@ def _frozen_error(model: Any, name: str, action: str) -> AttributeError:
 
 
 def _to_plain_value(kind: str, value: Any) -> Any:
-    """Returns the value of a field with nested models and read-only mappings as dicts."""
+    """Returns the value of a field, with nested models and read-only mappings converted to dicts."""
     if value is None:
         return None
     if kind.startswith("["):

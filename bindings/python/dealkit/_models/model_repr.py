@@ -19,7 +19,9 @@ def format_model(model: Any) -> str:
 
 
 def _iterate_attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yields each attribute that has a value, and whether its value may be shown according to the native core."""
+    """Yields the name and value of each attribute that has a value, and whether the value may be shown. The native core
+    defines which fields may be shown.
+    """
     extra = {**model.extra}
     unreadable = []
     for name, wire, _, _, show, _ in model.__dealkit_fields__:

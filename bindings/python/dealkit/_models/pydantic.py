@@ -1,8 +1,7 @@
 """The hooks with which pydantic validates and serializes models and request arguments. Imported only when pydantic
 calls a hook.
 
-The native core decides how a document is read and which requests are valid. The pydantic schemas here describe these
-rules.
+The native core reads documents and validates requests. The pydantic schemas here describe the core's rules.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _MAX_EXACT_DIGITS = 15
 
 
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """Returns the schema of a model. It accepts an instance or a document as a mapping, and writes JSON as the service
-    does.
+    """Returns the schema of a model. The schema accepts an instance of the model, or a document as a mapping. It writes
+    JSON as the service does.
     """
     field_schemas = {}
     for field in fields(model):
@@ -76,7 +75,7 @@ def _validate_model(model: Any, value: Any, _: object) -> Any:
 
 
 def _validation_error(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
-    """Makes the error that pydantic raises for these problems. It hides the input, which may be personal."""
+    """Makes the error that pydantic raises for these problems. The error hides the input, which may be personal."""
     details: list[Any] = [
         InitErrorDetails(type=_custom_error(kind, text), loc=location, input="<hidden>")
         for kind, text, location in problems
@@ -85,12 +84,13 @@ def _validation_error(of_class: Any, problems: Iterable[tuple[str, str, Location
 
 
 def _custom_error(kind: Any, text: Any) -> PydanticCustomError:
-    # pydantic requires literal strings here so that messages can be translated; dealkit's are not.
+    # For type checkers, pydantic requires literal strings here, so that messages can be translated. These are not
+    # literal.
     return PydanticCustomError(kind, text)
 
 
 def _build_document(model: Any, values: Mapping[Any, Any], location: Location) -> dict[Any, Any]:
-    """Builds the JSON document of a mapping."""
+    """Builds a model's JSON document from a mapping of its fields."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
     return {
         wire: _to_json_value(model, kinds.get(wire, "object"), value, (*location, wire if wire in kinds else "*"))
@@ -124,7 +124,7 @@ def _parse_number(text: str) -> Any:
 
 
 def _has_lost_digits(value: Any) -> bool:
-    """Returns whether a value contains a float from which the original number cannot be recovered."""
+    """Returns whether a value contains a float that may have lost digits of the original number."""
     visited = set()
     pending = [value]
     while pending:
@@ -156,7 +156,7 @@ def _serialize(model: Any, info: core_schema.SerializationInfo[Any]) -> Any:
 
 
 def _decimals_to_strings(model: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """Converts the decimal numbers of a document to strings, which JSON readers do not round."""
+    """Converts the decimal numbers of a document to strings, because many JSON readers would round the numbers."""
     kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
     return {wire: _serialize_field(kinds.get(wire, "object"), value) for wire, value in document.items()}
 

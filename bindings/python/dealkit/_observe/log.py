@@ -1,7 +1,8 @@
 """Writes log records to the logger ``dealkit``.
 
-There is one record at the end of each call (at WARNING if it failed), one for each retry and each pause, one at INFO for each
-response with unreadable fields that were skipped, and one at DEBUG for each last attempt.
+There is one record at the end of each call, at level WARNING if the call failed. There is one for each retry, and one
+for each pause of all calls. There is one at level INFO for each response with unreadable fields that were skipped, and
+one at level DEBUG for the last attempt of each call.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-# Messages leave out shorter waits, in seconds.
+# The shortest wait, in seconds, that messages mention.
 _MIN_SHOWN_WAIT = 0.01
 
 
 def guarded(function: F) -> F:
-    """Decorates a function that calls the program's own code, such as a logging filter or a span processor.
+    """Decorates a function that calls code of the application, such as a logging filter or a span processor.
 
-    An exception of that code must not hide the result of the call: it is printed, as the module logging does, and None returned.
+    An exception in the application's code must not hide the result of a call. The decorated function therefore prints
+    the exception, as the module logging does, and returns None.
     """
 
     @wraps(function)
@@ -43,7 +45,8 @@ def guarded(function: F) -> F:
 
 @guarded
 def write(logger: logging.Logger, level: int, fields: dict[str, Any]) -> None:
-    """Logs a trace event. Its fields become attributes of the record, with underscores instead of dots in their names."""
+    """Logs a trace event. The event's fields become attributes of the log record, with underscores for dots in their
+    names."""
     if "dealkit.unreadable" in fields:
         event = f"{fields['dealkit.unreadable']} fields could not be read: {fields['dealkit.pointers']}"
     elif "dealkit.outcome" in fields:
@@ -61,7 +64,7 @@ def write(logger: logging.Logger, level: int, fields: dict[str, Any]) -> None:
 
 
 def _stack_level() -> int:
-    """Returns the ``stacklevel`` of the program's code that made the call, so that the record has its file and line."""
+    """Returns the ``stacklevel`` with which a log record names the file and line of the code that called dealkit."""
     frame, count = sys._getframe(1), 1
     while frame.f_globals.get("__name__", "").partition(".")[0] == "dealkit":
         if frame.f_back is None:

@@ -1,6 +1,6 @@
 """Metrics for OpenTelemetry.
 
-This module never imports OpenTelemetry, but uses its modules once the program has imported them.
+This module never imports OpenTelemetry. It uses OpenTelemetry's modules if the application has imported them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Meter:
 
     @guarded
     def count_in_flight(self, change: int) -> None:
-        """Changes the number of calls in flight."""
+        """Adds ``change`` to the number of calls in flight."""
         self._instruments.in_flight.add(change, self._attributes)
 
     @guarded
@@ -88,7 +88,7 @@ class Meter:
 
 
 def make_meter(attributes: dict[str, Any]) -> Meter | None:
-    """Makes a meter for calls with these attributes; None if the program has set up no metrics."""
+    """Makes a meter for calls with these attributes. Returns None if the application has not set up metrics."""
     metrics = sys.modules.get("opentelemetry.metrics")
     instruments = None if metrics is None else _instruments(metrics.get_meter_provider())
     return None if instruments is None else Meter(instruments, attributes)

@@ -1,4 +1,4 @@
-"""Stubs of clients, whose calls return the results of functions."""
+"""Stubs that replace clients in tests. Their calls return the results of functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Agents:
         return _call_function("create", self._create, **agent)
 
     def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        # Like a ledger, returns the existing agent for a known idempotency key.
+        # Returns the existing agent for a known idempotency key, as a call with a ledger does.
         if idempotency_key in self._agent_ids:
             agent_id = self._agent_ids[idempotency_key]
             return Creation(index=0, key=idempotency_key, agent_id=agent_id, from_ledger=True)
@@ -94,10 +94,11 @@ class Stub:
         """Creates the stub. A call whose function is missing raises ``ConfigError``.
 
         Args:
-            create: A function that returns the result of ``agents.create`` for its keyword arguments. A returned exception
-                is raised. ``agents.create_once`` uses it too, once for each key.
-            retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. A returned exception is
-                raised.
+            create: A function that returns the result of ``agents.create`` for its keyword arguments. If the function
+                returns an exception, the call raises it. ``agents.create_once`` also calls the function, once for each
+                idempotency key.
+            retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. If the function
+                returns an exception, the call raises it.
         """
         self.agents, self.deals = _Agents(create), _Deals(retrieve)
 
