@@ -69,17 +69,17 @@ def deals_to_arrow(
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
     check_on_error(on_error)
     builder = _open_builder(_check_scale(decimals, scale), on_error == "return", _BATCH_SIZE)
-    documents = _documents(deals)
-    while pushed := [*islice(documents, _DOCUMENTS_PER_PUSH)]:
-        failed = unwrap(builder.push(pushed, on_unreadable))
-        if failed is not None:
-            index, failure = failed
+    documents = _iterate_documents(deals)
+    while document_batch := [*islice(documents, _DOCUMENTS_PER_PUSH)]:
+        failed_document = unwrap(builder.push(document_batch, on_unreadable))
+        if failed_document is not None:
+            index, failure = failed_document
             raise make_exception(failure, index=index)
     table: Table = unwrap(builder.finish())
     return table
 
 
-def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
+def _iterate_documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
     for index, deal in enumerate(deals):
         if isinstance(deal, Deal):
             yield deal._to_json()
@@ -101,7 +101,7 @@ def _check_scale(decimals: str, scale: int) -> int | None:
     return None if decimals == "string" else scale
 
 
-class _Deals:
+class _DealTableBase:
     """The common base class of DealTable and AsyncDealTable."""
 
     def __init__(self, deals: Any, decimals: str, scale: int, batch_size: int | None) -> None:
@@ -110,7 +110,7 @@ class _Deals:
         builder = _open_builder(self._scale, deals._returns_errors, batch_size or _BATCH_SIZE)
         self._window: Any = deals._make_batch_window(builder)
         # The table of all deals, or the last batch of a loop over batches. None until the last deal has arrived.
-        self._last: Table | None = None
+        self._last_table: Table | None = None
 
     @property
     def schema(self) -> Schema:
@@ -124,12 +124,12 @@ class _Deals:
 
         Raises RuntimeError if the last deal has not arrived yet.
         """
-        if self._last is None:
+        if self._last_table is None:
             raise RuntimeError("not all deals have been retrieved: the errors are known after the last one")
-        return self._last.errors
+        return self._last_table.errors
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._window.done} done>"
+        return f"<{type(self).__name__}: {self._window.done_count} done>"
 
     def _start(self, in_batches: bool) -> Any:
         if self._window.in_batches is not None:
@@ -138,15 +138,15 @@ class _Deals:
         return self._window
 
     def _require_table(self) -> Table:
-        if self._last is None:
+        if self._last_table is None:
             raise RuntimeError("the table was closed before the last deal had arrived")
-        return self._last
+        return self._last_table
 
     def _end(self) -> None:
         self._window._close()
 
 
-class DealTable(_Deals, Closable):
+class DealTable(_DealTableBase, Closable):
     """A table of deals that are still being retrieved, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
     The table has Arrow's PyCapsule interface, so libraries accept it directly: ``polars.DataFrame(table)``,
@@ -166,23 +166,23 @@ class DealTable(_Deals, Closable):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Exports the deals as an Arrow stream (PyCapsule)."""
-        if self._last is None or self._window.in_batches:
+        if self._last_table is None or self._window.in_batches:
             with self._start(in_batches=False) as window:
-                for self._last in window:
+                for self._last_table in window:
                     pass
         return self._require_table().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Table]:
         """Yields the batches. Leaving the loop cancels the calls in flight."""
         with self._start(in_batches=True) as window:
-            last = None
-            for last in window:
-                if len(last) > 0:
-                    yield last
-        self._last = last
+            last_batch = None
+            for last_batch in window:
+                if len(last_batch) > 0:
+                    yield last_batch
+        self._last_table = last_batch
 
 
-class AsyncDealTable(_Deals, AsyncClosable):
+class AsyncDealTable(_DealTableBase, AsyncClosable):
     """A table of deals that are still being retrieved, as returned by ``to_arrow()`` of an async client.
 
     ``await`` the table to get one ``Table`` with all deals. Or loop over it with ``async for``: each batch is a
@@ -193,17 +193,17 @@ class AsyncDealTable(_Deals, AsyncClosable):
         return self._collect().__await__()
 
     async def _collect(self) -> Table:
-        if self._last is None or self._window.in_batches:
+        if self._last_table is None or self._window.in_batches:
             async with self._start(in_batches=False) as window:
-                async for self._last in window:
+                async for self._last_table in window:
                     pass
         return self._require_table()
 
     async def __aiter__(self) -> AsyncIterator[Table]:
         """Yields the batches. Leaving the loop cancels the calls in flight."""
         async with self._start(in_batches=True) as window:
-            last = None
-            async for last in window:
-                if len(last) > 0:
-                    yield last
-        self._last = last
+            last_batch = None
+            async for last_batch in window:
+                if len(last_batch) > 0:
+                    yield last_batch
+        self._last_table = last_batch

@@ -92,7 +92,7 @@ def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
-class _Facts(Exception):
+class _ExceptionWithAttributes(Exception):
     """An exception whose constructor takes its attributes as keywords. A subclass sets the default of an attribute in
     its class body, or as a keyword of its class statement.
     """
@@ -100,20 +100,20 @@ class _Facts(Exception):
     _defaults: dict[str, Any] = {}
 
     def __init_subclass__(cls, **defaults: Any) -> None:
-        plain = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
-        own = {name: value for name, value in plain.items() if not name.startswith("_")}
-        cls._defaults = cls._defaults | own | defaults
+        plain_attributes = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
+        own_attributes = {name: value for name, value in plain_attributes.items() if not name.startswith("_")}
+        cls._defaults = cls._defaults | own_attributes | defaults
 
-    def __init__(self, message: str = "", **given: Any) -> None:
+    def __init__(self, message: str = "", **keywords: Any) -> None:
         super().__init__(message)
-        for name in given.keys() - self._defaults.keys():
+        for name in keywords.keys() - self._defaults.keys():
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        facts = self._defaults | given
-        facts["may_have_acted"] = given.get("may_have_acted", facts["outcome"] in ("unknown", "succeeded"))
-        vars(self).update(facts)
+        attributes = self._defaults | keywords
+        attributes["may_have_acted"] = keywords.get("may_have_acted", attributes["outcome"] in ("unknown", "succeeded"))
+        vars(self).update(attributes)
 
 
-class DealkitError(_Facts):
+class DealkitError(_ExceptionWithAttributes):
     """The base class of dealkit's exceptions.
 
     ``kind`` is the kind of failure, such as ``timeout``. ``outcome`` says whether the service has acted on the call:
@@ -308,26 +308,30 @@ class StoppedError(DealkitError, kind="stopped"):
 
 
 _CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)
-_BY_KIND = {of_class._defaults["kind"]: of_class for of_class in _CLASSES}
+_BY_KIND = {exception_class._defaults["kind"]: exception_class for exception_class in _CLASSES}
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
-_BY_STATUS = {of_class._defaults["status_code"]: of_class for of_class in APIStatusError.__subclasses__()}
+_BY_STATUS = {
+    exception_class._defaults["status_code"]: exception_class for exception_class in APIStatusError.__subclasses__()
+}
 
 
 def _violations(violations: Any) -> tuple[Violation, ...]:
     return tuple(Violation(*violation) for violation in violations)
 
 
-def _make(kind: str, message: str, **facts: Any) -> DealkitError:
+def _make_exception(kind: str, message: str, **attributes: Any) -> DealkitError:
     """Makes the exception for an error of the native core. An attribute that is None gets the default of its class."""
-    facts = {name: fact for name, fact in facts.items() if fact is not None}
-    of_class = _BY_KIND.get(kind, DealkitError)
-    if of_class is APIStatusError:
-        status = facts["status_code"]
-        of_class = InternalServerError if status >= 500 else _BY_STATUS.get(status, APIStatusError)
-    if "errors" in facts:
-        facts["errors"] = _violations(facts["errors"])
-    if "headers" in facts:
-        facts["headers"] = Headers(facts["headers"])
-    if problem := facts.get("problem"):
-        facts["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
-    return of_class(message, kind=kind, **{name: facts[name] for name in facts.keys() & of_class._defaults})
+    attributes = {name: value for name, value in attributes.items() if value is not None}
+    exception_class = _BY_KIND.get(kind, DealkitError)
+    if exception_class is APIStatusError:
+        status = attributes["status_code"]
+        exception_class = InternalServerError if status >= 500 else _BY_STATUS.get(status, APIStatusError)
+    if "errors" in attributes:
+        attributes["errors"] = _violations(attributes["errors"])
+    if "headers" in attributes:
+        attributes["headers"] = Headers(attributes["headers"])
+    if problem := attributes.get("problem"):
+        attributes["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
+    return exception_class(
+        message, kind=kind, **{name: attributes[name] for name in attributes.keys() & exception_class._defaults}
+    )

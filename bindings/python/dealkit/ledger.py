@@ -190,18 +190,21 @@ def look_up(
         LedgerError: The ledger cannot be read, is not a ledger, or is for a different service or for keys with a
             different name.
     """
-    for argument, kind, value in (("service", "a base URL", service), ("key_name", "the name of a field", key_name)):
+    for argument, type_text, value in (
+        ("service", "a base URL", service),
+        ("key_name", "the name of a field", key_name),
+    ):
         if value is not None and not isinstance(value, str):
-            raise TypeError(f"{argument} must be {kind}, not {type(value).__name__}")
+            raise TypeError(f"{argument} must be {type_text}, not {type(value).__name__}")
     check_bools(wait=wait)
     checked_keys = _check_keys(keys)
-    calls = None if requests is None else [make_create_call({**row}, False) for row in requests]
-    if calls is not None and len(calls) != len(checked_keys):
+    create_calls = None if requests is None else [make_create_call({**row}, False) for row in requests]
+    if create_calls is not None and len(create_calls) != len(checked_keys):
         raise ValueError(
-            f"requests must have one item for each key: there are {len(checked_keys)} keys and {len(calls)} requests"
+            f"requests must have one item for each key: there are {len(checked_keys)} keys and {len(create_calls)} requests"
         )
     rows = _native.look_up_in_ledger(
-        file_path("path", path), checked_keys, key_name=key_name, service=service, requests=calls, wait=wait
+        file_path("path", path), checked_keys, key_name=key_name, service=service, requests=create_calls, wait=wait
     )
     return [None if row is None else LedgerRow(**row) for row in unwrap(rows)]
 

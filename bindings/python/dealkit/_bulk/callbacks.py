@@ -14,7 +14,7 @@ from dealkit.params import CreateAgentParams
 if TYPE_CHECKING:
     from dealkit import _native
 
-FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
+ROW_FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
 """The fields of a row."""
 
 
@@ -46,13 +46,13 @@ def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[A
         if key is not None and not callable(key):
             raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
         return key, None
-    field, *path = key.split(".")
-    if field not in FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
+    field, *nested_names = key.split(".")
+    if field not in ROW_FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
         raise ValueError(f"key does not name a field of a row: {key!r}")
 
     def get_field(row: Any) -> object:
         value = row[field]
-        for name in path:
+        for name in nested_names:
             value = value[name]
         return value
 
@@ -67,21 +67,21 @@ def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) 
             key = str.__str__(key)
             key.encode()
             return key  # type: ignore[no-any-return]
-        problem = (
+        problem_text = (
             "key must return a str for each row"
             if key_name is None
             else f"{key_name} is the key of the row and must be a str"
         )
-        return ConfigError(f"not sent: {problem}, not {type(key).__name__}")
+        return ConfigError(f"not sent: {problem_text}, not {type(key).__name__}")
     except Exception as error:
         # The exception's message and frames may contain personal data.
         clear_frames(error)
-        problem = (
+        problem_text = (
             "the key of the row cannot be determined"
             if key_name is None
             else f"the row has no {key_name} to use as its key"
         )
-        rejection = ConfigError(f"not sent: {problem}: {type(error).__name__}")
+        rejection = ConfigError(f"not sent: {problem_text}: {type(error).__name__}")
         rejection.__cause__ = error
         return rejection
 
@@ -126,7 +126,7 @@ def send_answer(request: _native.ResolveRequest, answer: object) -> None:
         answer.encode()  # Raises for a str that is not valid text.
         request.answer_agent(str.__str__(answer))
     else:
-        close = getattr(answer, "close", None)
-        if close is not None and hasattr(answer, "__await__"):
-            close()  # Otherwise Python warns that the coroutine was never awaited.
+        close_coroutine = getattr(answer, "close", None)
+        if close_coroutine is not None and hasattr(answer, "__await__"):
+            close_coroutine()  # Otherwise Python warns that the coroutine was never awaited.
         raise TypeError(f"resolve must return the id of an agent, False or None, not {type(answer).__name__}")

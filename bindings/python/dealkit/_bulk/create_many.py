@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Creations(Window[Creation[T]]):
+class _CreationIteratorBase(Window[Creation[T]]):
     """The common base class of CreationIterator and AsyncCreationIterator."""
 
     __slots__ = (
-        "_cancelled",
+        "_cancelled_creations",
         "_key_function",
         "_key_name",
         "_ledger_error",
-        "_rejected",
+        "_rejections",
         "_resolve",
         "_resolve_errors",
         "_resolve_tasks",
-        "_rows",
+        "_rows_by_key",
         "_validate",
     )
 
@@ -76,7 +76,7 @@ class _Creations(Window[Creation[T]]):
         raw: bool,
     ) -> None:
         source, total = _check_rows(rows)
-        path = _check_ledger(ledger, key, resend_unknown, resolve, wait_in_flight)
+        path = _check_ledger_arguments(ledger, key, resend_unknown, resolve, wait_in_flight)
         check_arguments(concurrency, ordered, on_error)
         check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
         self._key_function, self._key_name = key_function(key)
@@ -106,38 +106,38 @@ class _Creations(Window[Creation[T]]):
         # The error of the latest result that could not be written to the ledger.
         self._ledger_error: DealkitError | None = None
         # Errors of rows that are not sent, by index, until the caller has the rows' results.
-        self._rejected: dict[int, DealkitError] = {}
+        self._rejections: dict[int, DealkitError] = {}
         # Results of `cancel`, by index.
-        self._cancelled: dict[int, Creation[T]] = {}
+        self._cancelled_creations: dict[int, Creation[T]] = {}
         self._resolve = resolve
         # The index and the row of each row in flight, by idempotency key: arguments for `resolve`.
-        self._rows: dict[str, tuple[int, Any]] = {}
+        self._rows_by_key: dict[str, tuple[int, Any]] = {}
         # Tasks that call `resolve` on an event loop, by the request of native code that they answer.
         self._resolve_tasks: dict[_native.ResolveRequest, asyncio.Future[None]] = {}
         # Exceptions of `resolve`, by index.
         self._resolve_errors: dict[int, Exception] = {}
         self._progress = make_display(progress, total, "agent")
 
-    def _make_input(self, index: int, given: Any) -> _native.Call | _native.CreateRow:
-        call: Any = _make_call(given, self._validate)
+    def _make_input(self, index: int, row: Any) -> _native.Call | _native.CreateRow:
+        call: Any = _make_call(row, self._validate)
         key: Any = None
         if self._key_function is not None:
-            key = make_key(self._key_function, self._key_name, given)
+            key = make_key(self._key_function, self._key_name, row)
         # An error of the row itself takes precedence over an error of its key.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
             key = None
         if isinstance(call, DealkitError):
-            self._rejected[index] = call
+            self._rejections[index] = call
             call = None
         elif key is None:
             return call
         elif self._resolve is not None:
-            self._rows.setdefault(key, (index, given))
+            self._rows_by_key.setdefault(key, (index, row))
         return _native.create_row(call=call, idempotency_key=key)
 
     def _is_sent(self, index: int) -> bool:
-        return index not in self._rejected
+        return index not in self._rejections
 
     def _make_result(self, result: _native.BulkResult) -> Creation[T]:
         index, value = result.index, result.value
@@ -151,7 +151,7 @@ class _Creations(Window[Creation[T]]):
             error.__cause__ = self._resolve_errors[index]
         record = result.ledger_record
         is_earlier = record is not None and record.is_earlier
-        rejection = self._rejected.get(index)
+        rejection = self._rejections.get(index)
         # A result that the ledger has for the row's key takes precedence over an error of the row itself.
         if rejection is not None and not (is_earlier or isinstance(error, DuplicateKeyError)):
             if error is not None:
@@ -183,52 +183,52 @@ class _Creations(Window[Creation[T]]):
                 self._source = None
                 inputs, _ = self._make_inputs(calls, are_sent=False)
                 unwrap(calls.cancel(inputs, first_index=self._first_index))
-                self._forget_pushed(calls)
+                self._forget_pushed_inputs(calls)
             return calls
 
-    def _collect_cancelled(self, calls: _native.BulkCalls) -> bool:
-        """Moves ready results to ``_cancelled``. Returns whether more results will arrive."""
+    def _collect_cancelled_results(self, calls: _native.BulkCalls) -> bool:
+        """Moves ready results to ``_cancelled_creations``. Returns whether more results will arrive."""
         with self._lock:
             if self._calls is None:
                 return False
             while True:
-                while self._ready:
-                    if not isinstance(self._ready[-1], _native.ResolveRequest):
-                        creation = self._make_result(self._ready[-1])
-                        self._cancelled[creation.index] = creation
-                    del self._ready[-1]
+                while self._ready_results:
+                    if not isinstance(self._ready_results[-1], _native.ResolveRequest):
+                        creation = self._make_result(self._ready_results[-1])
+                        self._cancelled_creations[creation.index] = creation
+                    del self._ready_results[-1]
                 if calls.in_flight == 0:
                     self._close()
                     return False
-                unwrap(calls.take(self._ready, raw=self._is_raw))
-                if not self._ready:
+                unwrap(calls.take(self._ready_results, raw=self._is_raw))
+                if not self._ready_results:
                     return True
 
-    def _list_cancelled(self) -> list[Creation[T]]:
+    def _list_cancelled_results(self) -> list[Creation[T]]:
         """Returns the results of ``cancel``, in the order of their rows."""
         with self._lock:
             thread = get_ident()
-            if thread in self._handing:  # A signal handler has interrupted its handover to the caller.
-                creation = self._handing[thread]
-                self._cancelled[creation.index] = creation
-                del self._handing[thread]
-            return [self._cancelled[index] for index in sorted(self._cancelled)]
+            if thread in self._outgoing_results:  # A signal handler has interrupted its handover to the caller.
+                creation = self._outgoing_results[thread]
+                self._cancelled_creations[creation.index] = creation
+                del self._outgoing_results[thread]
+            return [self._cancelled_creations[index] for index in sorted(self._cancelled_creations)]
 
     def _hand_over(self) -> Creation[T]:
         thread = get_ident()
-        creation = self._handing[thread]
+        creation = self._outgoing_results[thread]
         is_raised = creation.error is not None and not self._returns_errors
         if is_raised:
             self._stop_on_exception()
         # Signal handlers run only at function calls. The remaining lines call no function, so the caller gets the
         # result.
-        del self._handing[thread]
-        if creation.index in self._rejected:
-            del self._rejected[creation.index]
+        del self._outgoing_results[thread]
+        if creation.index in self._rejections:
+            del self._rejections[creation.index]
         if creation.index in self._resolve_errors:
             del self._resolve_errors[creation.index]
-        if creation.key in self._rows and self._rows[creation.key][0] == creation.index:
-            del self._rows[creation.key]
+        if creation.key in self._rows_by_key and self._rows_by_key[creation.key][0] == creation.index:
+            del self._rows_by_key[creation.key]
         if is_raised:
             raise creation.error  # type: ignore[misc]
         return creation
@@ -243,7 +243,7 @@ class _Creations(Window[Creation[T]]):
         """Calls the caller's function ``resolve`` for a row."""
         row = UnresolvedRow(
             key=request.key,
-            row=self._rows[request.key][1],
+            row=self._rows_by_key[request.key][1],
             sent_at=request.sent_at,
             status_code=request.status_code,
             request_id=request.request_id,
@@ -254,7 +254,7 @@ class _Creations(Window[Creation[T]]):
         """Answers a request for which ``resolve`` has raised an exception."""
         # The exception's frames may contain personal data.
         clear_frames(error)
-        self._resolve_errors[self._rows[request.key][0]] = error
+        self._resolve_errors[self._rows_by_key[request.key][0]] = error
         request.fail()
 
     def _raise_last_error(self) -> None:
@@ -268,14 +268,14 @@ class _Creations(Window[Creation[T]]):
         for task in [*self._resolve_tasks.values()]:
             task.cancel()
 
-    def _release(self, calls: _native.BulkCalls) -> None:
+    def _release_calls(self, calls: _native.BulkCalls) -> None:
         if self._key_function is None:
-            super()._release(calls)
-        elif getpid() == self._process:
+            super()._release_calls(calls)
+        elif getpid() == self._process_id:
             # There is a ledger: native code still records the outcomes of the rows in flight, and then closes the
             # ledger.
             unwrap(calls.finish())
-            self._closing = calls
+            self._closing_calls = calls
 
     def _stop_on_exception(self) -> None:
         # Calls in flight continue. Ends the progress line, so that the traceback begins on a new line.
@@ -283,7 +283,7 @@ class _Creations(Window[Creation[T]]):
         self._hide_progress()
 
 
-class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
+class CreationIterator(_CreationIteratorBase[T], SyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, Ctrl-C, or an
@@ -307,18 +307,18 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
         even after ``close``, with the same result.
         """
         calls = self._start_cancel()
-        while calls is not None and self._collect_cancelled(calls):
+        while calls is not None and self._collect_cancelled_results(calls):
             unwrap(wait_cooperatively(calls.wait))
         self._wait_for_end()
-        return self._list_cancelled()
+        return self._list_cancelled_results()
 
     def _end(self) -> None:
         """Cancels the rows in flight, except in a forked child: they belong to its parent."""
-        if getpid() == self._process:
+        if getpid() == self._process_id:
             self.cancel()
 
 
-class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
+class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, cancellation of the
@@ -342,17 +342,17 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
         """
         try:
             calls = self._start_cancel()
-            while calls is not None and self._collect_cancelled(calls):
+            while calls is not None and self._collect_cancelled_results(calls):
                 await self._wait_for_event(calls)
             await self._wait_for_end_async()
-            return self._list_cancelled()
+            return self._list_cancelled_results()
         except BaseException as error:
             clear_own_frames(error)
             raise
 
     async def _end_async(self) -> None:
         """Cancels the rows in flight, except in a forked child: they belong to its parent."""
-        if getpid() == self._process:
+        if getpid() == self._process_id:
             await self.cancel()
 
     def _resolve_row(self, request: _native.ResolveRequest) -> None:
@@ -389,7 +389,9 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
 
 
-def _check_ledger(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
+def _check_ledger_arguments(
+    ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any
+) -> str | None:
     """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")

@@ -36,7 +36,7 @@ class BatchWindow(Window[Table]):
     batch. Otherwise it yields one table.
     """
 
-    __slots__ = ("_builder", "done", "in_batches")
+    __slots__ = ("_builder", "done_count", "in_batches")
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BatchWindow(Window[Table]):
         self._builder = builder
         self.in_batches: bool | None = None
         """True if the window yields batches. None before its first use."""
-        self.done: int = 0
+        self.done_count: int = 0
         """The number of deals that the table has so far."""
 
     def _make_result(self, result: _native.BulkResult) -> Any:
@@ -63,7 +63,7 @@ class BatchWindow(Window[Table]):
         self._end_observer(result.index, error)
         if error is not None and not (self._returns_errors and isinstance(error, DealkitError)):
             raise error
-        self.done += 1
+        self.done_count += 1
         return unwrap(self._builder.batch()) if self.in_batches else None
 
     def _advance(self) -> _native.BulkCalls | None:
@@ -72,17 +72,17 @@ class BatchWindow(Window[Table]):
             while True:
                 was_open = self._calls is not None
                 calls = super()._advance()
-                if thread not in self._handing:
+                if thread not in self._outgoing_results:
                     # Finishes the table only after the last deal, because an incomplete table must not look complete.
                     if was_open and self._calls is None:
-                        self._handing[thread] = unwrap(self._builder.finish())
+                        self._outgoing_results[thread] = unwrap(self._builder.finish())
                     return calls
-                if self._handing[thread] is not None:
+                if self._outgoing_results[thread] is not None:
                     return None
-                del self._handing[thread]
+                del self._outgoing_results[thread]
 
     def _hand_over(self) -> Table:
-        return self._handing.pop(get_ident())
+        return self._outgoing_results.pop(get_ident())
 
 
 class SyncBatchWindow(BatchWindow, SyncWindow[Table]):
@@ -97,7 +97,7 @@ class AsyncBatchWindow(BatchWindow, AsyncWindow[Table]):
     __slots__ = ()
 
 
-class _Deals(Window[T], Generic[T, A]):
+class _DealIteratorBase(Window[T], Generic[T, A]):
     """The common base class of DealIterator and AsyncDealIterator."""
 
     __slots__ = ()
@@ -145,7 +145,7 @@ class _Deals(Window[T], Generic[T, A]):
         return value  # type: ignore[no-any-return]
 
     def _hand_over(self) -> T:
-        result = self._handing.pop(get_ident())
+        result = self._outgoing_results.pop(get_ident())
         if isinstance(result, Exception) and not self._returns_errors:
             raise result
         return result
@@ -187,7 +187,7 @@ class _Deals(Window[T], Generic[T, A]):
         nothing."""
         with self._lock:
             calls, ids = self._calls, self._source
-            if calls is None or ids is None or self._taken or calls.pushed:
+            if calls is None or ids is None or self._taken_inputs or calls.pushed:
                 raise RuntimeError("call to_arrow() before taking any deal from the iterator")
             self._calls = self._source = None
             progress, self._progress = self._progress, None
@@ -203,11 +203,11 @@ class _Deals(Window[T], Generic[T, A]):
     def _close(self) -> None:
         super()._close()
         # Discards a deal whose handover to the caller a signal handler has interrupted.
-        self._handing.pop(get_ident(), None)
+        self._outgoing_results.pop(get_ident(), None)
         self._hide_progress()
 
 
-class DealIterator(_Deals[T, DealTable], SyncWindow[T]):
+class DealIterator(_DealIteratorBase[T, DealTable], SyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing the iterator, or leaving the loop, cancels the calls in
     flight."""
 
@@ -216,7 +216,7 @@ class DealIterator(_Deals[T, DealTable], SyncWindow[T]):
     _table = DealTable
 
 
-class AsyncDealIterator(_Deals[T, AsyncDealTable], AsyncWindow[T]):
+class AsyncDealIterator(_DealIteratorBase[T, AsyncDealTable], AsyncWindow[T]):
     """The deals of ``client.deals.retrieve_many``. Closing the iterator, or leaving the loop, cancels the calls in
     flight."""
 

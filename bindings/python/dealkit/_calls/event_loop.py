@@ -41,10 +41,10 @@ def _deliver(mailbox: _native.Mailbox) -> None:
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     """Returns the mailbox of an event loop."""
-    found = _mailboxes.get(loop)
-    if found is None:
-        found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
-    return found
+    loop_mailbox = _mailboxes.get(loop)
+    if loop_mailbox is None:
+        loop_mailbox = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
+    return loop_mailbox
 
 
 def wait_for(

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _CO_COROUTINE = 0x80
 
 # Key requests for which no thread could be started, each with its provider.
-_queue: deque[tuple[KeyProvider, _native.KeyRequest]] = deque()
+_queued_requests: deque[tuple[KeyProvider, _native.KeyRequest]] = deque()
 
 
 def answer_queued_requests() -> None:
     """Answers the key requests for which no thread could be started. Threads that wait for a call must call this."""
-    while _queue:
+    while _queued_requests:
         try:
-            provider, request = _queue.popleft()
+            provider, request = _queued_requests.popleft()
         except IndexError:
             return  # Another thread has taken the last request.
-        provider._answer(request)
+        provider._answer_request(request)
 
 
 class KeyProvider:
@@ -37,8 +37,8 @@ class KeyProvider:
     __slots__ = ("_loops", "function")
 
     def __init__(self, function: Callable[[], Any], is_async: bool) -> None:
-        call = getattr(function, "__func__", function)
-        code = getattr(call, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+        plain_function = getattr(function, "__func__", function)
+        code = getattr(plain_function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
         if not is_async and code is not None and code.co_flags & _CO_COROUTINE:
             raise TypeError("service_key is a coroutine function, which only AsyncClient takes")
         self.function = function
@@ -58,16 +58,16 @@ class KeyProvider:
     def __call__(self, request: _native.KeyRequest) -> None:
         """Starts to answer a request. Native code calls this method on a background thread, which must not block."""
         try:
-            start_thread(self._answer, request, "dealkit-service-key")
+            start_thread(self._answer_request, request, "dealkit-service-key")
         except RuntimeError:
             # From 3.12 on, CPython starts no threads after the main thread has ended. This concerns calls in atexit
             # handlers, and in threads that outlive the main thread. The thread that waits for such a call answers the
             # request instead.
-            _queue.append((self, request))
+            _queued_requests.append((self, request))
             for loop in self._running_loops():
                 loop.call_soon_threadsafe(answer_queued_requests)
 
-    def _answer(self, request: _native.KeyRequest) -> None:
+    def _answer_request(self, request: _native.KeyRequest) -> None:
         try:
             key = self.function()
             if hasattr(key, "__await__"):
@@ -87,11 +87,11 @@ class KeyProvider:
         """Awaits a key on an event loop that has used the client, and waits for the result."""
         from asyncio import run_coroutine_threadsafe
 
-        async def wait() -> Any:
+        async def await_key() -> Any:
             return await key
 
         for loop in self._running_loops():
-            return run_coroutine_threadsafe(wait(), loop).result()
+            return run_coroutine_threadsafe(await_key(), loop).result()
         if hasattr(key, "close"):
             key.close()  # Otherwise Python warns that the coroutine was never awaited.
         raise RuntimeError("no event loop that has used the client is running")

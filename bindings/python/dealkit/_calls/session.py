@@ -89,14 +89,14 @@ class Session:
         call_options = native_options(options)
         with observe_call(lambda: self.describe(call)) as observer:
             client = self.require_client()
-            background = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
+            background_call = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
             try:
-                await wait_for(background.notify, observer.flush)
+                await wait_for(background_call.notify, observer.flush)
             finally:
                 # Has no effect on a call that has ended. A detached call continues even if its event loop ends.
                 if not detached:
-                    background.abort()
-            return unwrap(background.take(), id)
+                    background_call.abort()
+            return unwrap(background_call.take(), id)
 
     def describe(self, call: _native.Call | _native.CreateOnce) -> Any:
         """Describes a call as a dict of OpenTelemetry attributes: method, URL template, host and port."""
@@ -122,21 +122,23 @@ def _complete_from_environment(options: dict[str, Any]) -> dict[str, Any]:
 
     An empty variable counts as unset.
     """
-    completed = {name: value for name, value in options.items() if value is not None}
+    completed_options = {name: value for name, value in options.items() if value is not None}
     for names in (("base_url",), ("service_key", "service_key_file")):
         variables = {name: f"DEALKIT_{name.upper()}" for name in names}
-        if not completed.keys() & names:
-            completed |= {name: environ[variable] for name, variable in variables.items() if environ.get(variable)}
-        if len(completed.keys() & names) != 1:
+        if not completed_options.keys() & names:
+            completed_options |= {
+                name: environ[variable] for name, variable in variables.items() if environ.get(variable)
+            }
+        if len(completed_options.keys() & names) != 1:
             from dealkit.exceptions import ConfigError
 
-            if names[0] in completed:
+            if names[0] in completed_options:
                 raise ConfigError(
                     f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
                 )
-            needed = " or ".join(variables.values())
-            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {needed}")
-    return completed
+            variable_names = " or ".join(variables.values())
+            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {variable_names}")
+    return completed_options
 
 
 def _open_key_source(function: Any, shared: Session | None, is_async: bool) -> tuple[KeyProvider, _native.KeySource]:

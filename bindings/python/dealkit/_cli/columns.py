@@ -56,8 +56,8 @@ class ColumnMapping:
         mapped_indexes: set[int] = set()
         for mapping in options.map:
             # The name of a column may contain an equals sign; the name of a field does not.
-            name, sign, field = (part.strip() for part in mapping.rpartition("="))
-            if not sign:
+            name, equals_sign, field = (part.strip() for part in mapping.rpartition("="))
+            if not equals_sign:
                 raise CommandError("--map takes a column and a field, as in --map Mail=email")
             index = self._find_column(name, "--map")
             if index in mapped_indexes:
@@ -78,10 +78,14 @@ class ColumnMapping:
         self._field_by_pointer = {
             normalize_column_name(field): field for field in (*reversed(FIELDS), *reversed(self._index_by_field))
         }
-        if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._cell_parser.constants}:
+        if missing_fields := CreateAgentParams.__required_keys__ - {
+            "profile",
+            *self.fields,
+            *self._cell_parser.constants,
+        }:
             raise CommandError(
-                f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
-                f'"COLUMN={min(missing)}". The columns are {list_column_names(header)}'
+                f"no column holds {' or '.join(sorted(missing_fields))}, which every agent needs. Name the column, as in --map "
+                f'"COLUMN={min(missing_fields)}". The columns are {list_column_names(header)}'
             )
 
     def _find_column(self, name: str, option: str) -> int:
@@ -203,8 +207,8 @@ class _CellParser:
         self._mapped_cells: dict[tuple[str, str], str] = {}
         for mapping in options.map_value:
             field, _, rest = mapping.partition(":")
-            mapped_cell, sign, value = rest.rpartition("=")
-            if not sign:
+            mapped_cell, equals_sign, value = rest.rpartition("=")
+            if not equals_sign:
                 raise CommandError(
                     '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
                 )

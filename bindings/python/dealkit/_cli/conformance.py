@@ -105,7 +105,7 @@ def run(options: Namespace) -> int:
     """Sends the requests and reports the results."""
     probes = [*_PROBES, *(_DEAL_PROBES if options.deal else ())]
     responses: dict[str, _Response] = {}
-    rows, breaches, interruption = [], 0, None
+    rows, breach_count, interruption = [], 0, None
     with (
         make_client(options, max_retries=0) as client,
         client.with_options(service_key=generate_unknown_id()) as client_with_unknown_key,
@@ -116,7 +116,7 @@ def run(options: Namespace) -> int:
                 response, breach = _send_probe(
                     client_with_unknown_key if probe.uses_unknown_key else client, probe, options.deal
                 )
-                breaches += bool(breach)
+                breach_count += bool(breach)
                 if response is not None and not breach:
                     responses[probe.name] = response
                 is_reference = response is not None and probe.allowed_statuses.startswith(str(response.status))
@@ -127,9 +127,9 @@ def run(options: Namespace) -> int:
                 rows.append({"Question": probe.name, "Answer": status, "Verdict": verdict})
         except DealkitError as error:
             interruption = to_command_error(error)
-    detected = {*_find_variants(probes, responses)}
-    variants = [name for name in VARIANTS if name in detected]
-    counts = {"asked": len(rows), "breaches": breaches}
+    detected_variants = {*_find_variants(probes, responses)}
+    variants = [name for name in VARIANTS if name in detected_variants]
+    counts = {"asked": len(rows), "breaches": breach_count}
     options.result.update(
         counts=counts, variants=variants, answers=[{name.lower(): text for name, text in row.items()} for row in rows]
     )
@@ -140,7 +140,7 @@ def run(options: Namespace) -> int:
     print_result(f"\nTo respond like the service:\n  dealkit-server --variant {','.join(variants) or 'reference'}")
     if not options.deal:
         print_result("Without --deal ID, it is not known how deals are written, and whether keys guard them.")
-    return INCOMPLETE if breaches else DONE
+    return INCOMPLETE if breach_count else DONE
 
 
 def _send_probe(client: Client, probe: _Probe, deal_id: str | None) -> tuple[_Response | None, str]:
@@ -202,9 +202,9 @@ def _count_document_features(model: Any, document: Mapping[str, Any], feature_co
     """Counts the features of a document by which variants differ: missing optional fields, undocumented fields, and
     unusual numbers and times.
     """
-    documented = {field.wire_name: field for field in fields(model)}
-    feature_counts["extra"] += len(document.keys() - documented.keys())
-    for name, field in documented.items():
+    fields_by_name = {field.wire_name: field for field in fields(model)}
+    feature_counts["extra"] += len(document.keys() - fields_by_name.keys())
+    for name, field in fields_by_name.items():
         value, kind = document.get(name), (get_args(field.type) or [field.type])[0]
         if value is None:
             feature_counts["null" if name in document else "missing"] += not field.required

@@ -89,8 +89,8 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     # A cell of the header may contain line breaks.
     while "".join(header_lines).count('"') % 2 and len(header_lines) < _MAX_HEADER_LINES and (line := next(lines, "")):
         header_lines.append(line)
-    unquoted = re.sub('"[^"]*"?', "", "".join(header_lines))
-    delimiter = separator_line[1] if separator_line else max(_DELIMITERS, key=unquoted.count)
+    unquoted_header = re.sub('"[^"]*"?', "", "".join(header_lines))
+    delimiter = separator_line[1] if separator_line else max(_DELIMITERS, key=unquoted_header.count)
     records = _read_records(
         path, csv.reader(chain(header_lines, lines), delimiter=delimiter, strict=True), int(bool(separator_line))
     )
@@ -146,8 +146,8 @@ def list_column_names(header: Sequence[str]) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Joins names with commas. If there are many, includes only the first names and the number of the remaining
     names."""
-    omitted = len(names) - MAX_COLUMNS_SHOWN
-    return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted:,} more" if omitted > 0 else "")
+    omitted_count = len(names) - MAX_COLUMNS_SHOWN
+    return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 
 
 def _looks_like_data(header: Sequence[str]) -> bool:

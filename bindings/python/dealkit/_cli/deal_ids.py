@@ -41,17 +41,17 @@ class DealIds:
             for (id,) in self._database.execute("SELECT id FROM ids WHERE position > ? ORDER BY position", (position,))
         )
 
-    def excluding(self, known: Iterable[str]) -> DealIds:
+    def excluding(self, known_ids: Iterable[str]) -> DealIds:
         """Returns the ids that are not in `known`."""
-        self._database.executemany("DELETE FROM ids WHERE id = ?", ((id,) for id in known))
+        self._database.executemany("DELETE FROM ids WHERE id = ?", ((id,) for id in known_ids))
         return DealIds(self.from_position(0))
 
     def digest(self) -> str:
         """Returns a hash of the ids and their order."""
-        hashed = hashlib.sha256()
+        id_hash = hashlib.sha256()
         for id in self.from_position(0):
-            hashed.update(json.dumps(id).encode())
-        return hashed.hexdigest()
+            id_hash.update(json.dumps(id).encode())
+        return id_hash.hexdigest()
 
 
 def read_ids(source: str) -> Iterator[str]:

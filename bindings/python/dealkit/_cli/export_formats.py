@@ -43,11 +43,11 @@ def choose_format(out: Path, on_unreadable: str | None) -> ExportFormat:
     """
     match out.suffix.lower():
         case ".csv":
-            return _text_format(_csv_row, encode_header(COLUMNS))
+            return _text_format(_encode_csv_row, encode_header(COLUMNS))
         case ".parquet":
             return _parquet_format(import_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
-            return _text_format(_json_line)
+            return _text_format(_encode_json_line)
     raise CommandError("--out must end in .ndjson or .csv or .parquet, which selects the format")
 
 
@@ -63,17 +63,17 @@ def import_pyarrow() -> Any:
     return pyarrow
 
 
-def _text_format(line: Callable[[Deal], bytes], header: bytes = b"") -> ExportFormat:
+def _text_format(encode_line: Callable[[Deal], bytes], header: bytes = b"") -> ExportFormat:
     """Returns a format whose files have a header and one line for each deal."""
 
     def write_file(file: IO[bytes], groups: Iterator[bytes]) -> None:
         file.write(header)
         file.writelines(groups)
 
-    return ExportFormat(line, lambda lines: (b"".join(lines), {}), write_file)
+    return ExportFormat(encode_line, lambda lines: (b"".join(lines), {}), write_file)
 
 
-def _json_line(deal: Deal) -> bytes:
+def _encode_json_line(deal: Deal) -> bytes:
     return deal.to_json().encode() + b"\n"
 
 
@@ -116,11 +116,11 @@ def _column_paths(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
     for field in fields(model):
         # A list of models is one column.
         types = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
-        inner = next((item for item in types if hasattr(item, "from_json")), None)
-        if inner is None:
+        nested_model = next((item for item in types if hasattr(item, "from_json")), None)
+        if nested_model is None:
             yield (*path, field.name)
         else:
-            yield from _column_paths(inner, (*path, field.name))
+            yield from _column_paths(nested_model, (*path, field.name))
     yield (*path, "extra")
 
 
@@ -139,7 +139,7 @@ _COLUMNS_BY_MODEL = [
 _NEEDS_QUOTES = re.compile('[,"\r\n]')
 
 
-def _csv_row(deal: Deal) -> bytes:
+def _encode_csv_row(deal: Deal) -> bytes:
     """Encodes a row. Numbers have all their digits, and a missing value is an empty cell."""
     cells: list[str] = []
     for path, names in _COLUMNS_BY_MODEL:
@@ -148,8 +148,8 @@ def _csv_row(deal: Deal) -> bytes:
             model = model and getattr(model, name)
         cells += [_format_cell(getattr(model, name)) if model else "" for name in names]
     # Does not use the csv module, which inspects each character and takes three times as long for cells of JSON.
-    quoted = ('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-    return (",".join(quoted) + "\n").encode()
+    quoted_cells = ('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
+    return (",".join(quoted_cells) + "\n").encode()
 
 
 def _format_cell(value: Any) -> str:

@@ -33,7 +33,11 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
+_OTHER_FILE_TYPES = {
+    b"PK\x03\x04": "an .xlsx or .zip file",
+    b"\xd0\xcf\x11\xe0": "an .xls file",
+    b"PAR1": "a Parquet file",
+}
 
 # The action to take if a table has another format.
 _SAVE_ADVICE = 'in a spreadsheet, save it as "CSV UTF-8"'
@@ -50,24 +54,26 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
     A byte-order mark takes precedence over `encoding`. Without either, the encoding is UTF-8. Errors name the file and
     the line, but show none of the file's content.
     """
-    name, number, length = file_display_name(path), 0, 0
+    name, line_number, total_length = file_display_name(path), 0, 0
     if str(path) == STANDARD_INPUT and sys.stdin is None:
         raise CommandError("standard input is closed")
     try:
         # BufferedReader accepts any stream by which a test or a program may have replaced standard input.
         source: Any = sys.stdin.buffer if str(path) == STANDARD_INPUT else open(path, "rb", buffering=0)
         with io.BufferedReader(source) as file:
-            beginning = file.peek(4)
-            if kind := next((kind for mark, kind in _OTHER_FILES.items() if beginning.startswith(mark)), None):
+            first_bytes = file.peek(4)
+            if kind := next((kind for mark, kind in _OTHER_FILE_TYPES.items() if first_bytes.startswith(mark)), None):
                 raise CommandError(f"{name} is {kind}, not text; {_SAVE_ADVICE}")
-            detected = next((codec for mark, codec in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
-            encoding = detected or encoding or "utf-8"
+            detected_encoding = next(
+                (codec for mark, codec in _BYTE_ORDER_MARKS.items() if first_bytes.startswith(mark)), None
+            )
+            encoding = detected_encoding or encoding or "utf-8"
             text = io.TextIOWrapper(file, encoding, newline="")
             while line := text.readline(_MAX_LINE_LENGTH):
-                number, length = number + 1, length + len(line)
+                line_number, total_length = line_number + 1, total_length + len(line)
                 if "\0" in line:
                     raise CommandError(f"{name} is not text in {encoding.upper()}")
-                if length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
+                if total_length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
                     raise CommandError(
                         f"{name} is longer than {MAX_INPUT_BYTES >> 20} MiB, or has a line of more than "
                         f"{_MAX_LINE_LENGTH >> 20} MiB. Is it the right file? If so, split it"
@@ -82,7 +88,7 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
         # yielded line.
         lines_before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
         raise CommandError(
-            f"{name}: line {number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
+            f"{name}: line {line_number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
         ) from None
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}") from None

@@ -66,8 +66,8 @@ def run(options: Namespace) -> int:
     load_last_report(report_path, rows)
     rows.check_and_store(input_table.rows)
     print_result(f"{escape_controls(str(path))}:\n{format_table(mapping.describe())}\n")
-    invalid = rows.count_outcomes()["invalid", False]
-    sendable = rows.count_outcomes().total() - invalid
+    invalid_count = rows.count_outcomes()["invalid", False]
+    sendable_count = rows.count_outcomes().total() - invalid_count
     result["files"] = {"table": str(path)}
     result["errors"] += rows.problems.print_table("Invalid")
     if warnings := rows.warnings.print_table("Worth a look"):
@@ -75,22 +75,22 @@ def run(options: Namespace) -> int:
     for kind, advice in _OPTIONS_BY_PROBLEM.items():
         if any(kind == problem_kind for _, problem_kind in rows.problems):
             print_result(f"{advice}.")
-    result["counts"] = {"rows": sendable + invalid, "sendable": sendable, "invalid": invalid}
-    print_result(f"{format_count(sendable, 'row')} can be sent, {invalid:,} cannot")
-    known, changed = record_earlier_outcomes(own_ledger, rows, options)
-    to_send = sendable - known.total()
-    if known and own_ledger is not None:
-        outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(known.items()))
+    result["counts"] = {"rows": sendable_count + invalid_count, "sendable": sendable_count, "invalid": invalid_count}
+    print_result(f"{format_count(sendable_count, 'row')} can be sent, {invalid_count:,} cannot")
+    earlier_counts, changed_rows = record_earlier_outcomes(own_ledger, rows, options)
+    unsent_count = sendable_count - earlier_counts.total()
+    if earlier_counts and own_ledger is not None:
+        outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(earlier_counts.items()))
         print_result(
-            f"{ledger_display_name(own_ledger)} already has {known.total():,} of them, not to be sent again: {outcomes}"
+            f"{ledger_display_name(own_ledger)} already has {earlier_counts.total():,} of them, not to be sent again: {outcomes}"
         )
-    if changed:
+    if changed_rows:
         print_result(
-            f"{format_count(len(changed), 'row')} changed since an earlier run sent {'it' if len(changed) == 1 else 'them'}: {CHANGE_NOT_SENT} "
-            f"({format_row_numbers(changed)})."
+            f"{format_count(len(changed_rows), 'row')} changed since an earlier run sent {'it' if len(changed_rows) == 1 else 'them'}: {CHANGE_NOT_SENT} "
+            f"({format_row_numbers(changed_rows)})."
         )
-        result["changed_rows"] = changed
-    if to_send and isinstance(own_ledger, Path) and not own_ledger.exists():
+        result["changed_rows"] = changed_rows
+    if unsent_count and isinstance(own_ledger, Path) and not own_ledger.exists():
         print_result(f"{escape_controls(str(own_ledger))} will be a new, empty ledger: all of these rows will be sent.")
     # Without a base URL, the import has no ledger yet, and other ledgers are not searched.
     other_ledgers = [] if own_ledger is None else find_other_ledgers(own_ledger, rows, options)
@@ -101,40 +101,40 @@ def run(options: Namespace) -> int:
             f"not the key ({format_row_numbers(rows_with_new_keys)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
         )
         result["renamed_rows"] = rows_with_new_keys
-    missing_from_ledger = (
+    missing_count = (
         0
         if own_ledger is None
         else rows.count_missing_from_ledger(is_new=isinstance(own_ledger, Path) and not own_ledger.exists())
     )
-    if missing_from_ledger:
+    if missing_count:
         print_result(
-            f"{file_display_name(report_path)}, the report of an earlier import, says that {missing_from_ledger:,} of these rows were created, or may have been, but the "
+            f"{file_display_name(report_path)}, the report of an earlier import, says that {missing_count:,} of these rows were created, or may have been, but the "
             "ledger does not know them: it was lost, or replaced with an older copy."
         )
-    result["counts"]["to_send"] = to_send
+    result["counts"]["to_send"] = unsent_count
     if options.dry_run:
         if options.report:
             write_report(report_path, rows.results(), input_table.delimiter)
             result["files"]["report"] = str(report_path)
         print_result("This was a dry run: nothing was sent.")
-    if options.dry_run or not sendable:
-        return INCOMPLETE if invalid else DONE
+    if options.dry_run or not sendable_count:
+        return INCOMPLETE if invalid_count else DONE
     with make_client(options) as client:
         if own_ledger is None:
             raise CommandError(NO_BASE_URL_MESSAGE)
-        _reject_unconfirmed_rows(other_ledgers, missing_from_ledger, options)
+        _reject_unconfirmed_rows(other_ledgers, missing_count, options)
         if rows_with_new_keys and options.yes:
             raise CommandError(
                 "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
                 "their old keys, or leave out --yes"
             )
-        if options.yes and (damaged := rows.damaged_row_numbers()):
+        if options.yes and (damaged_rows := rows.damaged_row_numbers()):
             raise CommandError(
                 "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
-                f"letters ({format_row_numbers(damaged)}). Correct them, or leave out --yes"
+                f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
             )
-        if to_send and not options.yes:
-            confirm(f"Create {format_count(to_send, 'agent')} at {escape_controls(service_url(options))}?")
+        if unsent_count and not options.yes:
+            confirm(f"Create {format_count(unsent_count, 'agent')} at {escape_controls(service_url(options))}?")
         # Detects a rejected key or an unreachable service before any row is sent.
         if isinstance(response := probe_service(client), AuthenticationError | APIConnectionError):
             raise response
@@ -142,7 +142,7 @@ def run(options: Namespace) -> int:
         # user's entries in the last report become invalid for rows that are sent again, so this report omits those
         # entries.
         write_report(report_path, map(_mark_running, rows.results()), input_table.delimiter)
-        import_run = ImportRun(client, rows, sendable, own_ledger, options)
+        import_run = ImportRun(client, rows, sendable_count, own_ledger, options)
         with suppress(KeyboardInterrupt):
             import_run.run(options)
     import_run.record_interrupted()
@@ -175,11 +175,11 @@ def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report:
         )
 
 
-def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_from_ledger: int, options: Namespace) -> None:
+def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_count: int, options: Namespace) -> None:
     """Warns if another ledger or the last report has some of the rows, but the import's ledger does not. Raises
     CommandError with --yes, because a person must confirm that these rows are new.
     """
-    if not (missing_from_ledger or other_ledgers):
+    if not (missing_count or other_ledgers):
         return
     use = (
         f"use it: add --ledger {shlex.quote(escape_controls(str(other_ledgers[0])))}"
@@ -221,9 +221,9 @@ def _print_report_and_advice(
     if can_resume:
         options.result["files"]["ledger"] = ledger_display_name(own_ledger)
         print_result(f"{ledger_display_name(own_ledger)} records this: repeating the command creates no agent twice.")
-        if to_do := [text for outcome, text in _ADVICE_BY_OUTCOME.items() if outcome in outcomes]:
+        if advice_texts := [text for outcome, text in _ADVICE_BY_OUTCOME.items() if outcome in outcomes]:
             print_result(
-                f"\n{' '.join(to_do)} Then:\n  {format_command(['ledger', 'resolve', str(own_ledger), str(report)])}\n{repeat_command}"
+                f"\n{' '.join(advice_texts)} Then:\n  {format_command(['ledger', 'resolve', str(own_ledger), str(report)])}\n{repeat_command}"
             )
     resume_text = f"To continue, run the same command again:\n{repeat_command}"
     if stopped_by is not None and not can_resume:

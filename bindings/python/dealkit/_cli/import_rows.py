@@ -117,12 +117,12 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
         lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
-                more = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
-                first = ", ".join(map(str, numbers[:_MAX_SHOWN]))
-                lines.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+                more_text = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
+                first_numbers = ", ".join(map(str, numbers[:_MAX_SHOWN]))
+                lines.append({"Rows": f"{first_numbers}{more_text}", "Column": column, "Message": text})
         if len(lines) > _MAX_LINES:
-            more = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
-            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
+            more_text = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
+            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more_text}]
         if lines:
             print_result(colorize(title, "bold"))
             print_result(f"{format_table(lines)}\n")
@@ -135,8 +135,8 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
 
 def format_row_numbers(numbers: Sequence[int]) -> str:
     """Formats the first row numbers for the screen."""
-    more = ", …" if len(numbers) > _MAX_SHOWN else ""
-    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more}"
+    more_text = ", …" if len(numbers) > _MAX_SHOWN else ""
+    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more_text}"
 
 
 class ImportRows:
@@ -214,10 +214,10 @@ class ImportRows:
 
     def _find_shortened_keys(self) -> None:
         """Warns of keys that may have lost leading zeros: numbers that are shorter than the keys with leading zeros."""
-        digits = "NOT key GLOB '*[^0-9]*'"
-        padded = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {digits}"
-        length = self._database.execute(padded).fetchone()[0] or 0
-        is_short = f"key GLOB '[1-9]*' AND {digits} AND length(key) < {length}"
+        only_digits = "NOT key GLOB '*[^0-9]*'"
+        padded_length_query = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {only_digits}"
+        length = self._database.execute(padded_length_query).fetchone()[0] or 0
+        is_short = f"key GLOB '[1-9]*' AND {only_digits} AND length(key) < {length}"
         text = "is shorter than keys that begin with a zero: has a spreadsheet removed zeros, as in 123 for 00123?"
         for number, is_invalid in self._select_in_batches("is_invalid", is_short):
             self.warnings.add(self._key_column, "zeros", number, text)
@@ -270,19 +270,19 @@ class ImportRows:
 
     def invalid(self) -> Iterator[RowResult]:
         """Yields the invalid rows that have a key."""
-        selected = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
-        return (RowResult(*row) for row in selected)
+        selected_rows = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
+        return (RowResult(*row) for row in selected_rows)
 
     def results(self) -> Iterator[RowResult]:
         """Yields the result of each row. The result includes the agent_id that the user has entered in the last report,
         unless this run has sent the row.
         """
-        filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
-        agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
-            THEN ifnull(({filled_in}), '') ELSE agent_id END"""
+        entered_id_query = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
+        agent_id_expression = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
+            THEN ifnull(({entered_id_query}), '') ELSE agent_id END"""
         return (
             RowResult(*row)
-            for row in self._select_in_batches(f"key, outcome, {agent_id}, status, message, was_earlier")
+            for row in self._select_in_batches(f"key, outcome, {agent_id_expression}, status, message, was_earlier")
         )
 
     def record_result(self, result: RowResult) -> None:
@@ -317,23 +317,23 @@ class ImportRows:
 
     def damaged_row_numbers(self) -> list[int]:
         """Returns the numbers of the sendable rows in which a spreadsheet or an encoding has certainly lost text."""
-        selected = self._database.execute(
+        selected_rows = self._database.execute(
             "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
         )
-        return [number for (number,) in selected]
+        return [number for (number,) in selected_rows]
 
     def count_outcomes(self) -> Counter[tuple[str, bool]]:
         """Counts the rows by outcome and by whether an earlier run recorded it."""
-        selected = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
-        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in selected})
+        selected_rows = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
+        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in selected_rows})
 
     def _select_in_batches(self, columns: str, where: str = "1") -> Iterator[Any]:
         """Selects rows in batches, so that the caller may change rows between them."""
         sql = f"SELECT number, {columns} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {BATCH_SIZE}"
-        last = 0
-        while batch := self._database.execute(sql, (last,)).fetchall():
+        last_number = 0
+        while batch := self._database.execute(sql, (last_number,)).fetchall():
             yield from batch
-            last = batch[-1][0]
+            last_number = batch[-1][0]
 
 
 def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool) -> None:
@@ -344,14 +344,16 @@ def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool
             groups[row.outcome].add("", row.status, row.number, row.message)
     for outcome, group in groups.items():
         result["errors"] += group.print_table(outcome.capitalize())
-    count_outcomes, numbers = rows.count_outcomes(), {}
-    for outcome, (colour, meaning) in OUTCOMES.items():
-        earlier = count_outcomes[outcome, True]
-        number = earlier + count_outcomes[outcome, False]
-        result["counts"][outcome.replace(" ", "_")] = number
-        earlier_note = f" ({earlier:,} in an earlier run)" if earlier and outcome != IN_PROGRESS else ""
-        explanation = meaning if meaning and number and (can_resume or outcome != "not sent") else ""
-        if number or outcome in ("created", "rejected", "unknown"):
-            count = colorize(f"{number:,}", colour) if number else "0"
-            numbers[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
-    print_result(format_pairs(numbers))
+    count_outcomes, count_texts = rows.count_outcomes(), {}
+    for outcome, (colour, outcome_explanation) in OUTCOMES.items():
+        earlier_count = count_outcomes[outcome, True]
+        total_count = earlier_count + count_outcomes[outcome, False]
+        result["counts"][outcome.replace(" ", "_")] = total_count
+        earlier_note = f" ({earlier_count:,} in an earlier run)" if earlier_count and outcome != IN_PROGRESS else ""
+        explanation = (
+            outcome_explanation if outcome_explanation and total_count and (can_resume or outcome != "not sent") else ""
+        )
+        if total_count or outcome in ("created", "rejected", "unknown"):
+            count = colorize(f"{total_count:,}", colour) if total_count else "0"
+            count_texts[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
+    print_result(format_pairs(count_texts))

@@ -99,42 +99,43 @@ def resolve(options: Namespace) -> int:
     with _name_rows_in_errors(path, filled_rows):
         # The report also has the agents of created rows, which the ledger already knows. The dry run counts only the
         # entries that are new.
-        changed = ledger.resolve(ledger_path, resolutions, dry_run=True)
-        if changed:
-            _confirm_entries(options, ledger_path, filled_rows, changed)
+        changed_count = ledger.resolve(ledger_path, resolutions, dry_run=True)
+        if changed_count:
+            _confirm_entries(options, ledger_path, filled_rows, changed_count)
             ledger.resolve(ledger_path, resolutions)
-    options.result["counts"] = {"resolved": changed, "unchanged": len(report_rows) - changed}
-    print_result(f"{format_count(changed, 'row')} resolved. The next import sends those without an agent.")
+    options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
+    print_result(f"{format_count(changed_count, 'row')} resolved. The next import sends those without an agent.")
     return DONE
 
 
-def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[ReportRow], changed: int) -> None:
+def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[ReportRow], changed_count: int) -> None:
     """Asks the user to confirm entries before they are recorded. Asks separately about identifiers that look like
     words. With ``--yes``, raises CommandError for such identifiers.
     """
-    suspicious = [
+    suspicious_rows = [
         row
         for row in rows
         if _looks_like_words(row.agent_id.strip())
         # An identifier that the ledger already has comes from the service, so it is not suspicious.
         and ledger.resolve(ledger_path, {row.key: row.agent_id}, dry_run=True)
     ]
-    if suspicious:
-        shown = ", ".join(
-            f"{escape_controls(row.agent_id.strip())!r} in row {row.row}" for row in suspicious[:_MAX_UNRESOLVED_SHOWN]
+    if suspicious_rows:
+        shown_entries = ", ".join(
+            f"{escape_controls(row.agent_id.strip())!r} in row {row.row}"
+            for row in suspicious_rows[:_MAX_UNRESOLVED_SHOWN]
         )
-        hidden = len(suspicious) - _MAX_UNRESOLVED_SHOWN
-        more = f" and {hidden:,} more" if hidden > 0 else ""
+        hidden_count = len(suspicious_rows) - _MAX_UNRESOLVED_SHOWN
+        more_text = f" and {hidden_count:,} more" if hidden_count > 0 else ""
         if options.yes:
             raise CommandError(
-                f"these entries in agent_id do not look like identifiers: {shown}{more}. If there is no agent, write "
+                f"these entries in agent_id do not look like identifiers: {shown_entries}{more_text}. If there is no agent, write "
                 f"{_NO_AGENT_ENTRY}. If they are identifiers, run the command without --yes, and confirm them"
             )
         confirm(
-            f"These entries in agent_id do not look like identifiers: {shown}{more}. Are they the identifiers of agents?"
+            f"These entries in agent_id do not look like identifiers: {shown_entries}{more_text}. Are they the identifiers of agents?"
         )
     if not options.yes:
-        confirm(f"Record what became of {format_count(changed, 'row')} in {ledger_display_name(options.ledger)}?")
+        confirm(f"Record what became of {format_count(changed_count, 'row')} in {ledger_display_name(options.ledger)}?")
 
 
 def _looks_like_words(identifier: str) -> bool:

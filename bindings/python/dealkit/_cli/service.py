@@ -111,19 +111,19 @@ def check_service(options: Namespace) -> int:
     if options.deal:
         raise CommandError("--deal belongs to --conformance, which is missing")
     with make_client(options, max_retries=0) as client:
-        started = time.monotonic()
+        start_time = time.monotonic()
         response = probe_service(client)
-        elapsed = f"{(time.monotonic() - started) * 1000:.0f} ms"
-        accepted, problem, code = _check_key(client, response)
+        elapsed_text = f"{(time.monotonic() - start_time) * 1000:.0f} ms"
+        key_state, problem, code = _check_key(client, response)
     facts = {"service": escape_controls(service_url(options))}
     match response:
         case APIConnectionError(outcome="not_sent"):
-            facts["reached"] = f"no, after {elapsed}"
+            facts["reached"] = f"no, after {elapsed_text}"
         case APIStatusError() | RawResponse():
-            facts["reached"] = f"yes, in {elapsed}, over {response.http_version}"
-            facts["key"] = accepted
+            facts["reached"] = f"yes, in {elapsed_text}, over {response.http_version}"
+            facts["key"] = key_state
         case _:
-            facts["reached"] = f"yes, in {elapsed}, but it did not respond as it should"
+            facts["reached"] = f"yes, in {elapsed_text}, but it did not respond as it should"
     options.result.update(facts)
     print_result(format_pairs({name.capitalize(): text for name, text in facts.items()}))
     if problem:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 def is_stopping() -> bool:
     """Returns whether a signal has asked the running command to stop."""
-    return _active is not None and _active.is_stopping
+    return _active_signals is not None and _active_signals.is_stopping
 
 
 class Signals:
@@ -46,7 +46,7 @@ class Signals:
         """
         self._is_finishing = True
 
-    def _handle(self, number: int, _frame: object) -> None:
+    def _handle_signal(self, number: int, _frame: object) -> None:
         was_stopping, self.is_stopping = self.is_stopping, True
         if self._is_finishing:
             self.code = self.code or 128 + number
@@ -61,21 +61,21 @@ class Signals:
         self._on_first_signal()
 
     def __enter__(self) -> Self:
-        global _active
-        _active = self
+        global _active_signals
+        _active_signals = self
         # Windows has no SIGHUP.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             # A signal that the parent process ignores stays ignored, such as SIGHUP under nohup.
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-                self._previous_handlers[number] = signal.signal(number, self._handle)
+                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        global _active
+    def __exit__(self, *exception_details: object) -> None:
+        global _active_signals
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        _active = None
+        _active_signals = None
 
 
-_active: Signals | None = None
+_active_signals: Signals | None = None

@@ -217,8 +217,8 @@ def format_table(rows: Sequence[Mapping[str, str]]) -> str:
     *names, last = [name for name in rows[0] if any(row[name] for row in rows)]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     columns = line_width(sys.stdout)
-    longest = max(len(last), *(len(row[last]) for row in rows))
-    if columns - 2 - sum(widths.values()) - 2 * len(widths) < min(longest, _MIN_LAST_COLUMN_WIDTH):
+    longest_value = max(len(last), *(len(row[last]) for row in rows))
+    if columns - 2 - sum(widths.values()) - 2 * len(widths) < min(longest_value, _MIN_LAST_COLUMN_WIDTH):
         return "\n\n".join(format_pairs({name: row[name] for name in (*names, last)}, indent="  ") for row in rows)
     heading, *lines = (
         _wrap_entry("  " + "".join(f"{row[name]:{widths[name]}}  " for name in names), row[last], columns)
@@ -231,11 +231,13 @@ def format_outline(model: Mapping[str, Any], indent: str = "  ") -> Iterator[str
     """Formats a document for people: first its plain values, then its nested documents, each below its name. Omits
     empty values, and shows all digits of numbers.
     """
-    filled_in = {escape_controls(name): value for name, value in model.items() if value not in (None, "", [], {})}
-    nested = {name: value for name, value in filled_in.items() if isinstance(value, Mapping | list)}
-    if scalars := {name: _format_value(value) for name, value in filled_in.items() if name not in nested}:
-        yield format_pairs(scalars, indent=indent)
-    for name, value in nested.items():
+    nonempty_values = {escape_controls(name): value for name, value in model.items() if value not in (None, "", [], {})}
+    nested_values = {name: value for name, value in nonempty_values.items() if isinstance(value, Mapping | list)}
+    if plain_values := {
+        name: _format_value(value) for name, value in nonempty_values.items() if name not in nested_values
+    }:
+        yield format_pairs(plain_values, indent=indent)
+    for name, value in nested_values.items():
         yield indent + colorize(name, "bold")
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             if index:

@@ -84,8 +84,8 @@ class BaseClient:
         Raises:
             ConfigError: An option is missing or invalid. The message names the option and the values that it accepts.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        self._session = open_session(given, None, self._is_async)
+        set_options = {name: value for name, value in options.items() if value is not None}
+        self._session = open_session(set_options, None, self._is_async)
 
     @classmethod
     @sealed
@@ -108,12 +108,12 @@ class BaseClient:
             wanted_options["headers"] = pairs("headers", wanted_options["headers"])
         environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
         cache_key = {"class": cls, "environment": environment, **wanted_options}
-        client = _find_shared(cache_key)
+        client = _find_shared_client(cache_key)
         if client is None:
-            _remove_closed()
-            _SHARED.append((cache_key, cls(**wanted_options)))
+            _remove_closed_clients()
+            _SHARED_CLIENTS.append((cache_key, cls(**wanted_options)))
             # If several threads have each created a client, all of them use the first client.
-            client = _find_shared(cache_key)
+            client = _find_shared_client(cache_key)
         return client  # type: ignore[return-value]
 
     @property
@@ -152,43 +152,44 @@ class BaseClient:
         ``rate_limit`` also share that limit, the pauses that the service asks for, and the retry quota.
         """
         session = self._session
-        other = copy(self)  # Unlike `type(self)(…)`, copies the attributes that a subclass may have added.
+        new_client = copy(self)  # Unlike `type(self)(…)`, copies the attributes that a subclass may have added.
         # A new option replaces an old option to which it is an alternative.
-        replaced = {_REPLACED[name] for name in options.keys() & _REPLACED.keys() if options[name] is not None}  # type: ignore[literal-required]
-        retained = {name: value for name, value in session.options.items() if name not in replaced}
-        merged: dict[str, Any] = {**retained, **options}
-        before, timeout = retained.get("timeout"), options.get("timeout")
-        if isinstance(before, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
-            merged["timeout"] = before._replace(total=timeout)
-        other._session = open_session(merged, session, self._is_async)
-        return other
+        set_names = {name for name, value in options.items() if value is not None}
+        replaced_names = {_ALTERNATIVES[name] for name in set_names & _ALTERNATIVES.keys()}
+        retained_options = {name: value for name, value in session.options.items() if name not in replaced_names}
+        merged_options: dict[str, Any] = {**retained_options, **options}
+        earlier_timeout, timeout = retained_options.get("timeout"), options.get("timeout")
+        if isinstance(earlier_timeout, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
+            merged_options["timeout"] = earlier_timeout._replace(total=timeout)
+        new_client._session = open_session(merged_options, session, self._is_async)
+        return new_client
 
     def __repr__(self) -> str:
         # Works for a client whose constructor has failed too, because an error tracker may show such a client.
         session = getattr(self, "_session", None)
         options = {} if session is None else session.options
-        closed = ", closed" if session is None or session.client is None else ""
-        return f"{type(self).__name__}(base_url={options.get('base_url')!r}{closed})"
+        closed_note = ", closed" if session is None or session.client is None else ""
+        return f"{type(self).__name__}(base_url={options.get('base_url')!r}{closed_note})"
 
 
 # Options that are alternatives: each key of the dict replaces its value.
-_REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
+_ALTERNATIVES = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
 
 # The shared clients of this process, each with its cache key. No lock protects the list, because a fork could copy a
 # locked lock.
-_SHARED: list[tuple[dict[str, Any], BaseClient]] = []
+_SHARED_CLIENTS: list[tuple[dict[str, Any], BaseClient]] = []
 
 
-def _remove_closed() -> None:
+def _remove_closed_clients() -> None:
     """Removes closed clients from the shared ones."""
-    for shared in [*_SHARED]:
-        if shared[1].is_closed:
+    for shared_client in [*_SHARED_CLIENTS]:
+        if shared_client[1].is_closed:
             with suppress(ValueError):  # Removed by another thread.
-                _SHARED.remove(shared)
+                _SHARED_CLIENTS.remove(shared_client)
 
 
-def _find_shared(cache_key: dict[str, Any]) -> BaseClient | None:
-    return next((client for key, client in _SHARED if key == cache_key and not client.is_closed), None)
+def _find_shared_client(cache_key: dict[str, Any]) -> BaseClient | None:
+    return next((client for key, client in _SHARED_CLIENTS if key == cache_key and not client.is_closed), None)
 
 
 class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
@@ -228,7 +229,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
         self._session.require_client()
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self.close()
 
 
@@ -271,7 +272,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         self._session.require_client()
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         await self.aclose()
 
 

@@ -23,7 +23,7 @@ class Closable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self._end()
 
 
@@ -45,5 +45,5 @@ class AsyncClosable:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         await self._end_async()

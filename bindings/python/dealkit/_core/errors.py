@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
     T = TypeVar("T")
 
-_BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
+_BUILT_IN_EXCEPTIONS = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
 def unwrap(result: T | Failure, id: str | None = None) -> T:
@@ -32,12 +32,12 @@ def unwrap(result: T | Failure, id: str | None = None) -> T:
 def make_exception(failure: Failure, id: str | None = None, index: int | None = None) -> Exception:
     """Makes the exception for a failure. ``id`` is the requested identifier, ``index`` the position of the item in a
     bulk job."""
-    kind, text, attributes = failure.parts()
-    if kind in _BUILT_IN:
-        return _BUILT_IN[kind](text)
-    from dealkit.exceptions import _make
+    kind, message, attributes = failure.parts()
+    if kind in _BUILT_IN_EXCEPTIONS:
+        return _BUILT_IN_EXCEPTIONS[kind](message)
+    from dealkit.exceptions import _make_exception
 
-    error = _make(kind, text, **attributes)
+    error = _make_exception(kind, message, **attributes)
     error.id = id
     if index is not None:
         error.index = index
@@ -82,10 +82,10 @@ def sealed_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
 def clear_own_frames(error: BaseException) -> None:
     """Clears the variables of dealkit's frames in the tracebacks of an exception and its context. Keeps the line
     numbers."""
-    chained: BaseException | None = error
-    while chained is not None:
-        clear_frames(chained, "dealkit")
-        chained = chained.__context__
+    current_error: BaseException | None = error
+    while current_error is not None:
+        clear_frames(current_error, "dealkit")
+        current_error = current_error.__context__
 
 
 def clear_frames(error: BaseException, package: str | None = None) -> None:

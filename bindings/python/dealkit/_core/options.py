@@ -148,7 +148,7 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     _expand_retry(settings)
     for name in ("connect", "attempt", "timeout", "rate_limit"):
         if name in settings:
-            settings[name] = _float(settings[name])
+            settings[name] = _to_float(settings[name])
     if "headers" in settings:
         settings["headers"] = pairs("headers", settings["headers"])
     for name in ("service_key_file", "ca_file"):
@@ -168,16 +168,16 @@ def call_settings(options: CallOptions) -> dict[str, Any]:
     settings = _without_none(options, CallOptions)
     _expand_retry(settings)
     if "timeout" in settings:
-        settings["timeout"] = _float(settings["timeout"])
+        settings["timeout"] = _to_float(settings["timeout"])
     if "extra_headers" in settings:
         settings["extra_headers"] = pairs("extra_headers", settings["extra_headers"])
     return settings
 
 
-def _without_none(options: Any, known: Any) -> dict[str, Any]:
+def _without_none(options: Any, options_type: Any) -> dict[str, Any]:
     """Returns the options that are not None. Raises TypeError for an unknown option."""
     for name in options:
-        if name not in known.__annotations__:
+        if name not in options_type.__annotations__:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
     return {name: value for name, value in options.items() if value is not None}
 
@@ -189,31 +189,33 @@ def _expand_retry(settings: dict[str, Any]) -> None:
         return
     if not isinstance(retry, Retry):
         raise TypeError(f"retry must be a Retry, not {type(retry).__name__}")
-    given = {name: _float(value) for name, value in retry._asdict().items() if value is not None}
+    retry_settings = {name: _to_float(value) for name, value in retry._asdict().items() if value is not None}
     # With `has_retry`, the policy of a call replaces the client's policy even if all its fields have their defaults.
-    settings.update({**given, **settings, "has_retry": True})
+    settings.update({**retry_settings, **settings, "has_retry": True})
 
 
-def _float(value: Any) -> Any:
+def _to_float(value: Any) -> Any:
     """Converts a number of any class to a float. Returns other values unchanged: native code rejects them."""
-    is_other_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
-    return float(value) if is_other_number else value
+    is_convertible_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
+    return float(value) if is_convertible_number else value
 
 
-def pairs(argument: str, value: Any) -> list[tuple[Any, Any]]:
+def pairs(argument_name: str, value: Any) -> list[tuple[Any, Any]]:
     """Returns the items of a mapping, or the pairs of an iterable. ``argument`` is the name of the argument for
     errors."""
     if value is None:
         return []
     if hasattr(value, "items"):
         return list(value.items())
-    problem = f"{argument} must be a mapping or an iterable of pairs, not"
+    message_start = f"{argument_name} must be a mapping or an iterable of pairs, not"
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{problem} {type(value).__name__}")
-    found = list(value)
-    for pair in found:
+        raise TypeError(f"{message_start} {type(value).__name__}")
+    items = list(value)
+    for pair in items:
         if not isinstance(pair, tuple | list):
-            raise TypeError(f"{problem} a {type(value).__name__} that holds a {type(pair).__name__}")
+            raise TypeError(f"{message_start} a {type(value).__name__} that holds a {type(pair).__name__}")
         if len(pair) != 2:
-            raise TypeError(f"{problem} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}")
-    return [(name, value) for name, value in found]
+            raise TypeError(
+                f"{message_start} a {type(value).__name__} that holds a {type(pair).__name__} of {len(pair)}"
+            )
+    return [(name, value) for name, value in items]

@@ -32,12 +32,12 @@ _TYPE_NAMESPACE = {
 }
 
 
-def format_type(kind: str, need: str) -> str:
+def format_type(kind: str, presence: str) -> str:
     """Returns a field's annotation as source code."""
     if kind.startswith("["):
         return f"tuple[{kind[1:-1]}, ...]"
     annotation = _TYPES.get(kind, kind)
-    return annotation if need == "required" or kind == "strings" else f"{annotation} | None"
+    return annotation if presence == "required" or kind == "strings" else f"{annotation} | None"
 
 
 class Field(NamedTuple):
@@ -66,6 +66,13 @@ def fields(model: Any, /) -> tuple[Field, ...]:
     if field_rows is None:
         raise TypeError(f"fields() takes a model such as Deal, not {type(model).__name__}")
     return tuple(
-        Field(name, wire, eval(format_type(kind, need), _TYPE_NAMESPACE), need == "required", show == "hidden", doc)
-        for name, wire, kind, need, show, doc in field_rows
+        Field(
+            name,
+            wire_name,
+            eval(format_type(kind, presence), _TYPE_NAMESPACE),
+            presence == "required",
+            visibility == "hidden",
+            doc,
+        )
+        for name, wire_name, kind, presence, visibility, doc in field_rows
     )

@@ -51,14 +51,14 @@ def _to_json_value(label: str, kind: str, value: Any) -> Any:
         if isinstance(value, Mapping):
             return _build_document(model, value)
         raise TypeError(f"{label} must be of type {kind}, not {type_name}")
-    accepted, expected = _ARGUMENT_TYPES[kind]
+    accepted_types, expected_text = _ARGUMENT_TYPES[kind]
     # bool is a subclass of int, and datetime is a subclass of date. But a bool is not an integer field's value, and a
     # datetime is not a date field's value.
     has_other_meaning = (
         issubclass(value_type, bool) and kind != "boolean" or issubclass(value_type, datetime) and kind == "date"
     )
-    if has_other_meaning or not issubclass(value_type, accepted):
-        raise TypeError(f"{label} must be {expected}, not {type_name}")
+    if has_other_meaning or not issubclass(value_type, accepted_types):
+        raise TypeError(f"{label} must be {expected_text}, not {type_name}")
     if kind == "date":
         return value.isoformat()
     if kind == "timestamp":
@@ -68,7 +68,7 @@ def _to_json_value(label: str, kind: str, value: Any) -> Any:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
             raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return _to_raw_json(label, value) if accepted is Mapping else to_builtin_types(value)
+    return _to_raw_json(label, value) if accepted_types is Mapping else to_builtin_types(value)
 
 
 def _encode_json(label: str, value: Any) -> str:
@@ -85,46 +85,56 @@ def _to_raw_json(label: str, value: Any) -> Any:
 
 def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Builds a model's JSON document from its attributes. A nested model may be given as a mapping."""
-    label, fields = model.__name__, {name: (wire, kind) for name, wire, kind, *_ in model.__dealkit_fields__}
+    label, fields = model.__name__, {name: (wire_name, kind) for name, wire_name, kind, *_ in model.__dealkit_fields__}
     extra = attributes.get("extra") or {}
     if not isinstance(extra, Mapping):
         raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
-    extra_fields = {to_builtin_types(wire): _to_raw_json(f"{label}.extra", value) for wire, value in extra.items()}
+    extra_fields = {
+        to_builtin_types(wire_name): _to_raw_json(f"{label}.extra", value) for wire_name, value in extra.items()
+    }
     document: dict[str, Any] = dict(extra_fields)
     for name, value in attributes.items():
         if name == "extra" or value is None:
             continue
         if name not in fields:
             raise TypeError(f"{label} has no attribute {name}")
-        wire, kind = fields[name]
-        if wire not in extra_fields:
-            document[wire] = _to_json_value(f"{label}.{name}", kind, value)
+        wire_name, kind = fields[name]
+        if wire_name not in extra_fields:
+            document[wire_name] = _to_json_value(f"{label}.{name}", kind, value)
         elif value not in ((), [], {}):
-            raise ValueError(f"{label}.extra must not hold {wire}, which is given as {name}")
+            raise ValueError(f"{label}.extra must not hold {wire_name}, which is given as {name}")
     return document
 
 
 def build_model(
-    model: Any, attributes: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
+    model: Any,
+    attributes: Mapping[str, Any],
+    unchanged_json: Mapping[str, Any] | None = None,
+    on_unreadable: str = "raise",
 ) -> Any:
     """Builds a model: writes its attributes and the unchanged JSON of another model to a document, and reads the
     document as if it were a response.
     """
     return unwrap(
         model._read(
-            _encode_json(model.__name__, {**(unchanged or {}), **_build_document(model, attributes)}), on_unreadable
+            _encode_json(model.__name__, {**(unchanged_json or {}), **_build_document(model, attributes)}),
+            on_unreadable,
         )
     )
 
 
 def _replace_attributes(model: Any, changes: dict[str, Any]) -> Any:
-    extra = model.extra.keys()
-    changed = {wire for name, wire, *_ in model.__dealkit_fields__ if name in changes}
+    extra_names = model.extra.keys()
+    changed_names = {wire_name for name, wire_name, *_ in model.__dealkit_fields__ if name in changes}
     if "extra" in changes:
-        changed |= extra
-    wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
-    unchanged = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
-    return build_model(type(model), changes, unchanged, "skip" if model.unreadable else "raise")
+        changed_names |= extra_names
+    wire_names = {wire_name for _, wire_name, *_ in model.__dealkit_fields__} | extra_names
+    unchanged_json = {
+        wire_name: json
+        for wire_name in wire_names - changed_names
+        if (json := unwrap(model._get(wire_name, True))) is not None
+    }
+    return build_model(type(model), changes, unchanged_json, "skip" if model.unreadable else "raise")
 
 
 class ModelMethods:
@@ -255,8 +265,8 @@ class ModelMethods:
 
         def __reduce__(self) -> tuple[Any, ...]:
             # Pickles the JSON, which holds all values.
-            read = type(self).from_json
-            return (partial(read, on_unreadable="skip") if self.unreadable else read, (self.to_json(),))
+            read_model = type(self).from_json
+            return (partial(read_model, on_unreadable="skip") if self.unreadable else read_model, (self.to_json(),))
 
 
 def _frozen_error(model: Any, name: str, action: str) -> AttributeError:

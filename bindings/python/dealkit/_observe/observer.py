@@ -47,11 +47,11 @@ class CallObserver:
         self._started_at = monotonic()
         # The level and the fields of the event at the end of the call, once native code has reported it.
         self._end_event: tuple[int, dict[str, Any]] | None = None
-        self._count_in_flight(1)
+        self._change_in_flight_count(1)
 
-    def _count_in_flight(self, change: int) -> None:
+    def _change_in_flight_count(self, change: int) -> None:
         if self._meter is not None:
-            self._meter.count_in_flight(change)
+            self._meter.change_in_flight_count(change)
 
     def flush(self) -> None:
         """Reports the events since the last flush."""
@@ -67,7 +67,7 @@ class CallObserver:
 
     def _report(self, level: int, fields: dict[str, Any]) -> None:
         if level >= self._min_level and self._logger is not None:
-            log.write(self._logger, level, fields)
+            log.write_record(self._logger, level, fields)
         if self._meter is not None:
             self._meter.add(fields)
 
@@ -86,7 +86,7 @@ class CallObserver:
     def end(self, error: BaseException | None) -> None:
         """Reports the end of the call, and its exception if it has failed."""
         self.flush()
-        self._count_in_flight(-1)
+        self._change_in_flight_count(-1)
         level, fields = self._end_event or self._make_cancelled_event(error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
@@ -102,7 +102,7 @@ class CallObserver:
 
     def discard(self) -> None:
         """Ends the observer of a call that was not sent, without a report."""
-        self._count_in_flight(-1)
+        self._change_in_flight_count(-1)
 
     def _make_cancelled_event(self, error: BaseException | None) -> tuple[int, dict[str, Any]]:
         """Makes the final event of a cancelled call. The native core reports no such event."""
@@ -134,7 +134,7 @@ class _NoObserver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         pass
 
 

@@ -25,7 +25,7 @@ _END_ATTRIBUTES = frozenset(
 _SPAN_FIELDS = frozenset(("message", "http.request.method", "url.template"))
 
 
-def _attributes(fields: dict[str, Any]) -> dict[str, Any]:
+def _to_attributes(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and name not in _SPAN_FIELDS}
 
 
@@ -67,7 +67,7 @@ def is_suppressed() -> bool:
 @guarded
 def add_event(span: Any, timestamp: int, fields: dict[str, Any]) -> None:
     """Adds an event to a span. The timestamp is in nanoseconds since 1970."""
-    span.add_event(fields["message"], _attributes(fields), timestamp=timestamp)
+    span.add_event(fields["message"], _to_attributes(fields), timestamp=timestamp)
     if "dealkit.unreadable" in fields:
         span.set_attribute("dealkit.unreadable", fields["dealkit.unreadable"])
 
@@ -76,7 +76,7 @@ def add_event(span: Any, timestamp: int, fields: dict[str, Any]) -> None:
 def end_span(span: Any, fields: dict[str, Any]) -> None:
     """Ends the span of a call. ``fields`` are from the event at the end of the call."""
     attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
-    span.set_attributes({name: value for name, value in _attributes(fields).items() if name in _END_ATTRIBUTES})
+    span.set_attributes({name: value for name, value in _to_attributes(fields).items() if name in _END_ATTRIBUTES})
     if attempts > 1:
         span.set_attribute("http.request.resend_count", attempts - 1)
     if error is not None:

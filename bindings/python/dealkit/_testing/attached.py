@@ -60,12 +60,12 @@ class AttachedSandbox:
 
 def _parse_url(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnection], str]:
     """Returns a function that connects to the server, and the normalized URL."""
-    matched = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
-    if matched is None:
+    match = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
+    if match is None:
         raise ConfigError(
             "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
         )
-    scheme, address = matched.groups()
+    scheme, address = match.groups()
     if scheme == "http":
         return lambda: HTTPConnection(address, timeout=_STEP_TIMEOUT), f"http://{address}"
     from ssl import SSLError, create_default_context

@@ -51,7 +51,7 @@ def _deal_to_json(name: str, deal: DealLike) -> str:
     return unwrap(_native.json_text(name, to_builtin_types(deal)))
 
 
-def _start(settings: dict[str, Any]) -> _native.NativeSandbox:
+def _start_server(settings: dict[str, Any]) -> _native.NativeSandbox:
     deals = settings.pop("deals")
     json_deals = None
     if deals is not None:
@@ -156,7 +156,7 @@ class Sandbox:
         """
         settings = {**locals()}
         del settings["self"]
-        self._server = _start(settings)
+        self._server = _start_server(settings)
 
     @classmethod
     @sealed
@@ -227,15 +227,15 @@ class Sandbox:
         )
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(parameters)}", text))
         try:
-            parsed: Any = json.loads(response, parse_float=Decimal) if response else None
-            rejection = parsed["detail"] if status >= 400 else None
+            parsed_response: Any = json.loads(response, parse_float=Decimal) if response else None
+            rejection = parsed_response["detail"] if status >= 400 else None
         except (ValueError, LookupError, TypeError):
             raise RuntimeError(f"{self.url} does not respond as a sandbox does") from None
         if rejection is not None:
             raise ConfigError(rejection)
-        return parsed
+        return parsed_response
 
-    def _list(self, name: str, /, **query: object) -> list[Any]:
+    def _list_entries(self, name: str, /, **query: object) -> list[Any]:
         """Reads all pages of a list."""
         entries, after = [], None
         while True:
@@ -290,7 +290,7 @@ class Sandbox:
     @property
     def agents(self) -> list[CreatedAgent]:
         """The agents created so far, in order. The attribute ``sent`` of each has the request that created it."""
-        return [agent_from_entry(entry) for entry in self._list("agents")]
+        return [agent_from_entry(entry) for entry in self._list_entries("agents")]
 
     @property
     def requests(self) -> list[RecordedRequest]:
@@ -298,7 +298,7 @@ class Sandbox:
 
         A request is listed as soon as its client has the response. ``clear_requests`` clears the list.
         """
-        return [request_from_entry(entry) for entry in self._list("requests")]
+        return [request_from_entry(entry) for entry in self._list_entries("requests")]
 
     @sealed
     def wait_for(
@@ -342,13 +342,13 @@ class Sandbox:
         # socket may be longer, because signals interrupt them.
         max_wait = 0.05 if isinstance(self._server, _native.NativeSandbox) else 10.0
         while True:
-            left = max(0.0, min(deadline - monotonic(), max_wait))
-            if not self._call("GET", "requests", **filters, wait=left, limit=1)["timed_out"]:
-                return [request_from_entry(entry) for entry in self._list("requests", **filters, wait=0)]
-            if left < max_wait:
+            wait_seconds = max(0.0, min(deadline - monotonic(), max_wait))
+            if not self._call("GET", "requests", **filters, wait=wait_seconds, limit=1)["timed_out"]:
+                return [request_from_entry(entry) for entry in self._list_entries("requests", **filters, wait=0)]
+            if wait_seconds < max_wait:
                 break
-        found = len(self._list("requests", **filters, wait=0))
-        raise TimeoutError(f"{found} of {count} requests arrived in time")
+        matching_count = len(self._list_entries("requests", **filters, wait=0))
+        raise TimeoutError(f"{matching_count} of {count} requests arrived in time")
 
     def clear_requests(self) -> None:
         """Clears the list of requests."""
@@ -415,8 +415,8 @@ class Sandbox:
         arguments = {**locals()}
         del arguments["self"]
         # An argument with its default is not sent. The default is None, except for `times`, where None means no limit.
-        missing = {name: ... if name == "times" else None for name in arguments}
-        fault = {name: value for name, value in arguments.items() if value is not missing[name]}
+        default_values = {name: ... if name == "times" else None for name in arguments}
+        fault = {name: value for name, value in arguments.items() if value is not default_values[name]}
         self._call("POST", "faults", unwrap(_native.json_text("the fault", to_builtin_types(fault))))
 
     def release(self) -> int:
@@ -449,7 +449,7 @@ class Sandbox:
         ...     sandbox.faults[0].arguments
         {'status': 503, 'times': 2}
         """
-        return [fault_from_entry(entry) for entry in self._list("faults")]
+        return [fault_from_entry(entry) for entry in self._list_entries("faults")]
 
     def clear_faults(self) -> None:
         """Removes all pending faults."""
@@ -480,13 +480,13 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Agents:
+class _StubAgents:
     """The agent calls of a stub."""
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
@@ -38,7 +38,7 @@ class _Agents:
         return creation
 
 
-class _Deals:
+class _StubDeals:
     """The deal calls of a stub."""
 
     def __init__(self, retrieve: Callable[[str], Deal | DealkitError] | None) -> None:
@@ -48,7 +48,7 @@ class _Deals:
         return _call_function("retrieve", self._retrieve, id)
 
 
-class _AsyncCalls:
+class _AsyncStubCalls:
     """Wraps the calls of a stub in coroutine functions."""
 
     def __init__(self, calls: Any) -> None:
@@ -100,7 +100,7 @@ class Stub:
             retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. If the function
                 returns an exception, the call raises it.
         """
-        self.agents, self.deals = _Agents(create), _Deals(retrieve)
+        self.agents, self.deals = _StubAgents(create), _StubDeals(retrieve)
 
 
 class AsyncStub:
@@ -119,8 +119,8 @@ class AsyncStub:
     ) -> None:
         """Creates the stub, with the arguments of ``Stub``."""
         stub = Stub(create=create, retrieve=retrieve)
-        agents: Any = _AsyncCalls(stub.agents)
-        deals: Any = _AsyncCalls(stub.deals)
+        agents: Any = _AsyncStubCalls(stub.agents)
+        deals: Any = _AsyncStubCalls(stub.deals)
         self.agents, self.deals = agents, deals
 
 
