@@ -69,7 +69,8 @@ def roles() -> str:
     return f"""{members}
 
 RoleName = Literal[{", ".join(f'"{name}"' for name in names)}]
-\"""The roles of a request, as strings. Convert other strings with ``Role(text)``, which raises ValueError for an unknown role.\"""
+\"""The roles that a request may have, as literal strings. To use any other ``str``, convert it with ``Role(text)``,
+which raises ValueError for an unknown role.\"""
 """
 
 

@@ -113,8 +113,8 @@ __all__ = [
     "validate_agent",
 ]
 
-# The modules that define the public names. `__getattr__` imports them lazily, so that importing dealkit is fast, and in this
-# order: each module imports only earlier ones.
+# The modules that define the public names. `__getattr__` imports them lazily, so that importing dealkit is fast. It
+# imports them in this order, in which each module imports only earlier modules.
 _MODULES = (
     "enums",
     "exceptions",

@@ -1,5 +1,5 @@
-# The public classes of the native module. stubtest compares them with the built module. bindings/stubs.py writes the models at
-# the end. For the other classes and functions, see bindings/src.
+# The stub of the native module, with its public classes. stubtest compares it with the built module. bindings/stubs.py writes the
+# models at the end. The private classes and functions are in bindings/src.
 import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -12,14 +12,14 @@ from dealkit.enums import Role
 class Failure:
     def parts(self) -> tuple[str, str, dict[str, Any]]: ...
 
-# Below Failure, which this import needs when this file stands in for the module.
+# This import needs Failure if this file replaces the native module, so it is below Failure.
 from dealkit._models.methods import ModelMethods  # noqa: E402
 
 __version__: Final[str]
 EFFECTS: Final[dict[tuple[str, str, str], str]]
 VARIANTS: Final[tuple[str, ...]]
 
-# Only for dealkit's own code.
+# Stands for all private functions, which only dealkit's own code uses.
 def __getattr__(name: str) -> Any: ...
 
 BackgroundCall: TypeAlias = Any
@@ -94,7 +94,7 @@ class RawResponse(Generic[_T_co]):
 
     @property
     def attempts(self) -> int:
-        """Number of times the request was sent, at least 1."""
+        """The number of times that the request was sent, at least 1."""
 
     @property
     def body(self) -> bytes:
@@ -146,7 +146,7 @@ _Given = TypeVar("_Given")
 _Read = TypeVar("_Read")
 
 class _Attribute(Generic[_Given, _Read]):
-    """An attribute for which the constructor accepts more types than the type of the attribute."""
+    """An attribute whose constructor keyword accepts more types than the attribute returns."""
 
     def __get__(self, model: object, of_class: object = None) -> _Read: ...
     def __set__(self, model: object, value: _Given) -> None: ...
@@ -157,15 +157,15 @@ _Texts: TypeAlias = _Attribute[Mapping[str, str] | None, Mapping[str, str]]
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
 class _Attributes:
-    """Makes the attributes of subclasses keywords of their constructors, for type checkers."""
+    """Declares, for type checkers, that the attributes of a subclass are keywords of its constructor."""
 
 class _Model(_Attributes, ModelMethods):
     """The base class of all models."""
 
     extra: Mapping[str, Any] = ...
-    """The fields that no attribute holds, by their wire names: fields that this version of dealkit does not know, and
-    unreadable fields (see ``unreadable``). Each access makes a copy. For one field, use ``get``, which still finds the field when
-    a later version knows it."""
+    """The fields that no attribute holds, by the names that the service uses: fields that this version of dealkit does not
+    know, and unreadable fields (see ``unreadable``). Each access makes a copy. To read a single field, use ``get``, which
+    also finds the field if a later version of dealkit has an attribute for it."""
 
 # Written by bindings/stubs.py: do not change what follows.
 

@@ -1,5 +1,5 @@
-"""Apache Arrow tables of deals, with exact values and one schema, for polars, pandas, pyarrow, DuckDB and other libraries that
-read Arrow. dealkit depends on none of them.
+"""Apache Arrow tables of deals, for polars, pandas, pyarrow, DuckDB and other libraries that read Arrow. All tables
+have the same schema and exact values. dealkit itself requires none of these libraries.
 
 >>> polars.DataFrame(client.deals.retrieve_many(ids).to_arrow())
 >>> polars.DataFrame(dealkit.arrow.deals_to_arrow(open("deals.ndjson", "rb")))
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDealTable", "DealTable", "Schema", "Table", "deals_to_arrow", "schema"]
 
-# Default number of deals in a batch.
+# The default number of deals in a batch.
 _BATCH_SIZE = 65_536
 
-# Number of documents that are passed to native code together.
+# The number of documents that are passed to native code together.
 _DOCUMENTS_PER_PUSH = 1_000
 
 
 def schema(*, decimals: Literal["decimal128", "string"] = "decimal128", scale: int = 10) -> Schema:
-    """Returns the columns of a table of deals, for ``print`` and for libraries (``pyarrow.schema``).
+    """Returns the columns of a table of deals. ``print`` lists them, and libraries can read them:
+    ``pyarrow.schema(schema())``.
 
     Args:
-        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings.
+        decimals: The type of decimal numbers: ``"decimal128"`` for ``decimal128(38, scale)``, or ``"string"`` for
+            strings.
         scale: The number of digits after the point, 0 to 38.
     """
     return unwrap(_native.deal_schema(_check_scale(decimals, scale)))
@@ -48,34 +50,36 @@ def deals_to_arrow(
     on_error: Literal["raise", "return"] = "raise",
     on_unreadable: Literal["raise", "skip"] = "raise",
 ) -> Table:
-    """Makes a table of deals you already have: models, or JSON documents such as the lines of an export.
+    """Makes a table of deals that you already have: models, or JSON documents such as the lines of an export.
 
-    Documents become columns without going through Python objects. Blank lines are skipped.
+    Native code converts documents to columns, without making Python objects. Blank documents are skipped.
 
     Args:
         deals: The deals: models, documents, or both.
-        decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings with the digits as received.
+        decimals: The type of decimal numbers: ``"decimal128"`` stores them as ``decimal128(38, scale)``, and
+            ``"string"`` as strings with the digits as received.
         scale: The number of digits after the point, 0 to 38.
-        on_error: Whether a deal that is unreadable, or has a number that does not fit, raises DecodeError with its
-            ``index``, or becomes a row of the table's ``errors``.
-        on_unreadable: Whether an unreadable optional field is an error of its deal, or is null or empty, with the
-            original in the column ``extra`` of its struct. A model's own unreadable fields are never errors.
+        on_error: The handling of a deal that is unreadable, or has a number that does not fit. ``"raise"`` raises
+            DecodeError with the deal's ``index``. ``"return"`` adds a row to the table's ``errors``.
+        on_unreadable: The handling of an optional field of a document that cannot be read. ``"raise"`` makes it an
+            error of its deal. ``"skip"`` stores null, or an empty value, and the field's JSON in the column ``extra``
+            of its struct. Unreadable fields of models are always skipped.
     """
     if isinstance(deals, Deal | str | bytes | bytearray):
         raise TypeError(f"deals must be an iterable of deals, not a {type(deals).__name__}")
     check_on_error(on_error)
     builder = _open_builder(_check_scale(decimals, scale), on_error == "return", _BATCH_SIZE)
-    documents = _documents(deals)
-    while pushed := [*islice(documents, _DOCUMENTS_PER_PUSH)]:
-        failed = unwrap(builder.push(pushed, on_unreadable))
-        if failed is not None:
-            index, failure = failed
+    documents = _iterate_documents(deals)
+    while document_batch := [*islice(documents, _DOCUMENTS_PER_PUSH)]:
+        failed_document = unwrap(builder.push(document_batch, on_unreadable))
+        if failed_document is not None:
+            index, failure = failed_document
             raise make_exception(failure, index=index)
     table: Table = unwrap(builder.finish())
     return table
 
 
-def _documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
+def _iterate_documents(deals: Iterable[Any]) -> Iterator[str | bytes | bytearray]:
     for index, deal in enumerate(deals):
         if isinstance(deal, Deal):
             yield deal._to_json()
@@ -97,16 +101,16 @@ def _check_scale(decimals: str, scale: int) -> int | None:
     return None if decimals == "string" else scale
 
 
-class _Deals:
-    """The common base class of the tables of both clients."""
+class _DealTableBase:
+    """The common base class of DealTable and AsyncDealTable."""
 
     def __init__(self, deals: Any, decimals: str, scale: int, batch_size: int | None) -> None:
         self._scale = _check_scale(decimals, scale)
         check_int("batch_size", batch_size, 1, or_none=True)
         builder = _open_builder(self._scale, deals._returns_errors, batch_size or _BATCH_SIZE)
         self._window: Any = deals._make_batch_window(builder)
-        # The whole table, or the last batch. None before the last deal has arrived.
-        self._last: Table | None = None
+        # The table of all deals, or the last batch of a loop over batches. None until the last deal has arrived.
+        self._last_table: Table | None = None
 
     @property
     def schema(self) -> Schema:
@@ -116,16 +120,16 @@ class _Deals:
     @property
     def errors(self) -> Table | None:
         """The deals that failed, as a table with the columns ``index``, ``id``, ``kind``, ``status``, ``outcome`` and
-        ``message``, if ``on_error="return"`` was given; otherwise None.
+        ``message``. None unless ``on_error="return"`` was given.
 
-        It is available once the last deal has arrived; before that, it raises RuntimeError.
+        Raises RuntimeError if the last deal has not arrived yet.
         """
-        if self._last is None:
+        if self._last_table is None:
             raise RuntimeError("not all deals have been retrieved: the errors are known after the last one")
-        return self._last.errors
+        return self._last_table.errors
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._window.done} done>"
+        return f"<{type(self).__name__}: {self._window.done_count} done>"
 
     def _start(self, in_batches: bool) -> Any:
         if self._window.in_batches is not None:
@@ -134,25 +138,26 @@ class _Deals:
         return self._window
 
     def _require_table(self) -> Table:
-        if self._last is None:
+        if self._last_table is None:
             raise RuntimeError("the table was closed before the last deal had arrived")
-        return self._last
+        return self._last_table
 
     def _end(self) -> None:
         self._window._close()
 
 
-class DealTable(_Deals, Closable):
+class DealTable(_DealTableBase, Closable):
     """A table of deals that are still being retrieved, as returned by ``client.deals.retrieve_many(…).to_arrow()``.
 
-    It has Arrow's PyCapsule interface, so other libraries accept it directly: ``polars.DataFrame(table)``,
-    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. All deals are then retrieved when first needed,
-    and cached, so you can use the table many times.
+    The table has Arrow's PyCapsule interface, so libraries accept it directly: ``polars.DataFrame(table)``,
+    ``pyarrow.table(table)``, ``pandas.DataFrame.from_arrow(table)``. The first use retrieves all deals and caches them,
+    so you can use the table many times.
 
-    In a loop, ``for batch in table``, they are retrieved as you take the batches, once only, with just a few in memory.
-    Each batch is a ``Table``, which other libraries accept as well.
+    A loop, ``for batch in table``, retrieves the deals while you take the batches. Only a few batches are then in
+    memory, and only one loop is possible. Each batch is a ``Table``, which libraries accept as well.
 
-    Ctrl-C ends the retrieval immediately, and a deal that fails raises its exception, unless errors are returned.
+    Ctrl-C ends the retrieval immediately. A deal that fails raises its exception, unless ``on_error="return"`` was
+    given.
     """
 
     def __arrow_c_schema__(self) -> object:
@@ -161,43 +166,44 @@ class DealTable(_Deals, Closable):
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Exports the deals as an Arrow stream (PyCapsule)."""
-        if self._last is None or self._window.in_batches:
+        if self._last_table is None or self._window.in_batches:
             with self._start(in_batches=False) as window:
-                for self._last in window:
+                for self._last_table in window:
                     pass
         return self._require_table().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Table]:
         """Yields the batches. Leaving the loop cancels the calls in flight."""
         with self._start(in_batches=True) as window:
-            last = None
-            for last in window:
-                if len(last) > 0:
-                    yield last
-        self._last = last
+            last_batch = None
+            for last_batch in window:
+                if len(last_batch) > 0:
+                    yield last_batch
+        self._last_table = last_batch
 
 
-class AsyncDealTable(_Deals, AsyncClosable):
+class AsyncDealTable(_DealTableBase, AsyncClosable):
     """A table of deals that are still being retrieved, as returned by ``to_arrow()`` of an async client.
 
-    ``await`` it for all deals in one ``Table``, or take a ``Table`` for each batch with ``async for``.
+    ``await`` the table to get one ``Table`` with all deals. Or loop over it with ``async for``: each batch is a
+    ``Table``.
     """
 
     def __await__(self) -> Generator[Any, None, Table]:
         return self._collect().__await__()
 
     async def _collect(self) -> Table:
-        if self._last is None or self._window.in_batches:
+        if self._last_table is None or self._window.in_batches:
             async with self._start(in_batches=False) as window:
-                async for self._last in window:
+                async for self._last_table in window:
                     pass
         return self._require_table()
 
     async def __aiter__(self) -> AsyncIterator[Table]:
         """Yields the batches. Leaving the loop cancels the calls in flight."""
         async with self._start(in_batches=True) as window:
-            last = None
-            async for last in window:
-                if len(last) > 0:
-                    yield last
-        self._last = last
+            last_batch = None
+            async for last_batch in window:
+                if len(last_batch) > 0:
+                    yield last_batch
+        self._last_table = last_batch

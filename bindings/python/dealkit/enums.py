@@ -9,7 +9,7 @@ __all__ = ["Role", "RoleName"]
 class Role(StrEnum):
     """The role of an agent. If a request has none, the service assumes ``Role.AGENT``.
 
-    A request can only have these roles. A response may have others, which are plain strings.
+    A request can only have these roles. A response may have unknown roles, which are plain strings.
     """
 
     # Written by bindings/stubs.py: do not change what follows.
@@ -21,4 +21,5 @@ class Role(StrEnum):
 
 
 RoleName = Literal["COLLECTIVE_ADMIN", "BROKER_ADMIN", "OFFICE_ADMIN", "ADMIN", "AGENT"]
-"""The roles of a request, as strings. Convert other strings with ``Role(text)``, which raises ValueError for an unknown role."""
+"""The roles that a request may have, as literal strings. To use any other ``str``, convert it with ``Role(text)``,
+which raises ValueError for an unknown role."""

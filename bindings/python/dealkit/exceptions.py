@@ -1,11 +1,11 @@
 """The exceptions of dealkit. All can be pickled with their attributes.
 
-``DealkitError`` is the base class. Its message is one line: method, path template, event and, if the service responded, the
-status, title, detail and request id. It never contains the service key. Except for the service's title and detail, it never
-contains values that were sent or received.
+``DealkitError`` is the base class. The message of an exception is one line: method, path template, event and, if the
+service responded, the status, title, detail and request id. A message never contains the service key. Except for the
+service's title and detail, it never contains values that were sent or received.
 
-Tests can construct every class, with its attributes as keywords: ``APITimeoutError("timed out", attempts=3)`` has the outcome
-``unknown``, like a timeout of a real call.
+Tests can construct an exception of every class, with its attributes as keywords: ``APITimeoutError("timed out",
+attempts=3)`` has the outcome ``unknown``, like a timeout of a real call.
 """
 
 from typing import Any, Literal, NamedTuple, dataclass_transform
@@ -43,11 +43,11 @@ Outcome = Literal["not_sent", "rejected", "unknown", "succeeded"]
 
 
 class Violation(NamedTuple):
-    """A violation of the rules by a request."""
+    """A violation of the specification's rules by a request."""
 
     pointer: str
-    """The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. It can contain names from the
-    request. Messages show ``*`` in place of undocumented names."""
+    """The location, as a JSON pointer (RFC 6901) into the request body; empty for the body itself. The pointer can
+    contain names from the request. Messages show ``*`` in place of undocumented names."""
     code: str
     """The violated rule: ``required``, ``wrong_type``, ``too_long``, ``invalid_email`` and so on."""
     detail: str
@@ -75,11 +75,11 @@ class Problem(NamedTuple):
     request_id: str | None
     """The request's id in the service's logs."""
     errors: tuple[Violation, ...]
-    """The violations in the request: the first 100."""
+    """The first 100 violations in the request."""
     omitted_errors: int
-    """Number of further violations, which were not read."""
+    """The number of further violations, which are not in ``errors``."""
     extra: dict[str, Any]
-    """Other fields of the first 64 KiB, by name."""
+    """The undocumented fields in the first 64 KiB of the body, by name."""
 
     def __repr__(self) -> str:
         # Without title and detail, which may repeat values of the request.
@@ -87,68 +87,77 @@ class Problem(NamedTuple):
 
 
 def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
-    """Declares a positional argument of the constructor that is not an attribute."""
+    """Declares, for type checkers, a positional argument of the constructor that is not an attribute."""
     return default
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
-class _Facts(Exception):
-    """Makes the attributes of a subclass keywords of its constructor. The class body, or a keyword of the class statement, has
-    the default of an attribute."""
+class _ExceptionWithAttributes(Exception):
+    """An exception whose constructor takes its attributes as keywords. A subclass sets the default of an attribute in
+    its class body, or as a keyword of its class statement.
+    """
 
     _defaults: dict[str, Any] = {}
 
     def __init_subclass__(cls, **defaults: Any) -> None:
-        plain = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
-        own = {name: value for name, value in plain.items() if not name.startswith("_")}
-        cls._defaults = cls._defaults | own | defaults
+        plain_attributes = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
+        own_attributes = {name: value for name, value in plain_attributes.items() if not name.startswith("_")}
+        cls._defaults = cls._defaults | own_attributes | defaults
 
-    def __init__(self, message: str = "", **given: Any) -> None:
+    def __init__(self, message: str = "", **keywords: Any) -> None:
         super().__init__(message)
-        for name in given.keys() - self._defaults.keys():
+        for name in keywords.keys() - self._defaults.keys():
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        facts = self._defaults | given
-        facts["may_have_acted"] = given.get("may_have_acted", facts["outcome"] in ("unknown", "succeeded"))
-        vars(self).update(facts)
+        attributes = self._defaults | keywords
+        attributes["may_have_acted"] = keywords.get("may_have_acted", attributes["outcome"] in ("unknown", "succeeded"))
+        vars(self).update(attributes)
 
 
-class DealkitError(_Facts):
+class DealkitError(_ExceptionWithAttributes):
     """The base class of dealkit's exceptions.
 
-    ``kind`` is the kind of failure, such as ``timeout``. ``outcome`` is the effect of the call at the service: none if it is
-    ``not_sent`` or ``rejected``, a possible effect if it is ``unknown``, and a certain one if it is ``succeeded``. Send a
-    create again only if ``may_have_acted`` is false. The service's support can find the request by ``request_id``.
+    ``kind`` is the kind of failure, such as ``timeout``. ``outcome`` says whether the service has acted on the call:
+    ``not_sent`` and ``rejected`` mean that it has not, ``unknown`` that it may have, and ``succeeded`` that it has.
+    Send a create again only if ``may_have_acted`` is false. The service's support can find the request by
+    ``request_id``.
     """
 
     _message: str = _positional(default="", kw_only=False, alias="message")
-    # The default for errors that a program constructs, and for results of `cancel` of `create_many`. Calls raise other kinds.
+    # The default is for errors that tests construct, and for rows that `cancel` of `create_many` has abandoned. Errors
+    # that calls raise have other kinds.
     kind: str = "cancelled"
-    """``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (it broke), ``too_large``,
-    ``timeout``, ``throttled``, ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``duplicate_key``,
-    ``service_key`` (no key was available) or ``stopped``. Later versions may add others."""
+    """The kind of failure: ``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (the
+    connection broke), ``too_large`` (the response exceeds ``max_response_bytes``), ``timeout``, ``throttled``,
+    ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``duplicate_key``, ``service_key`` (no key
+    was available) or ``stopped``. Later versions may add kinds."""
     outcome: Outcome = "not_sent"
-    """``not_sent``: nothing reached the service. ``rejected``: the service responded that it did not act (a 4xx except 408, or
-    a 307 or 308). ``unknown``: no complete response arrived, or a 408, a 5xx, or another status. ``succeeded``: a 2xx whose
-    body could not be read. If the service may have acted on an earlier attempt, the outcome is at least ``unknown``."""
-    # The constructor computes the default from the outcome.
+    """The effect of the call at the service. ``not_sent``: nothing reached the service. ``rejected``: the service
+    responded that it did not act (a 4xx except 408, or a 307 or 308). ``unknown``: no complete response arrived, or the
+    status does not say whether the service acted (a 408 or a 5xx, for example). ``succeeded``: the service acted, but
+    its response could not be read. If an earlier attempt may have had an effect, the outcome is ``unknown`` even if the
+    last attempt was rejected or not sent."""
+    # The constructor computes the default from `outcome`.
     may_have_acted: bool = False
     """True if the service may have changed data: after a create, the agent may exist. Always false after a read."""
     attempts: int = 0
-    """Number of attempts; 0 if the call failed before the first one."""
+    """The number of attempts; 0 if the call failed before its first attempt."""
     request_id: str | None = None
     """The request's id in the service's logs: quote it to the service's support."""
     retry_after: float | None = None
-    """Number of seconds to wait: from ``Retry-After``, or, for a ``ThrottledError``, until the call could be admitted."""
+    """The number of seconds to wait, from the header ``Retry-After``. For a ``ThrottledError``, the number of seconds
+    until the rate limit would have let the call through."""
     index: int | None = None
-    """The position of the identifier or row in the input of ``retrieve_many`` or ``create_many``, or of the entry in the input of
-    ``dealkit.ledger.resolve``, from 0."""
+    """The position in the input, from 0: of the identifier (``retrieve_many``), the row (``create_many``) or the entry
+    (``dealkit.ledger.resolve``)."""
     setting: str | None = None
-    """The keyword of the setting that the error concerns, such as ``base_url``. If the setting is invalid, the message begins
-    with this name. Otherwise the message ends with a reference to it, such as ``[see max_response_bytes]``."""
+    """The keyword of the setting that the error concerns, such as ``base_url``. If the setting is invalid, the message
+    begins with this keyword. Otherwise the message ends with a reference to the setting, such as ``[see
+    max_response_bytes]``."""
     details: str | None = None
-    """The messages of the HTTP, TLS and socket libraries if a connection failed. They end the message."""
+    """The messages of the HTTP, TLS and socket libraries, if a connection failed. The exception's message ends with
+    them."""
     id: str | None = None
-    """The identifier that was passed to ``retrieve`` or ``retrieve_many``. No message contains it."""
+    """The identifier that was passed to ``retrieve`` or ``retrieve_many``. No message contains this identifier."""
 
 
 class ConfigError(DealkitError, ValueError, kind="config"):
@@ -156,14 +165,14 @@ class ConfigError(DealkitError, ValueError, kind="config"):
 
 
 class ValidationError(DealkitError, ValueError, kind="validation"):
-    """The request breaks the rules, so it was not sent. ``errors`` has every violation."""
+    """The request breaks the specification's rules. It was not sent. ``errors`` has every violation."""
 
     errors: tuple[Violation, ...] = ()
     """The violations, in the order of the specification's tables."""
 
 
 class APIConnectionError(DealkitError, ConnectionError, kind="interrupted", outcome="unknown"):
-    """No connection could be made, or it broke before the complete response had arrived."""
+    """No connection could be made, or the connection broke before the complete response had arrived."""
 
 
 class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
@@ -171,22 +180,24 @@ class APITimeoutError(APIConnectionError, TimeoutError, kind="timeout"):
 
 
 class ThrottledError(DealkitError, kind="throttled"):
-    """The call was not sent, because the rate limiter could not have admitted it before its timeout, but only in
-    ``retry_after`` seconds. The limit is the client's ``rate_limit``, or follows from the service's responses. (A 429 is a
+    """The call was not sent, because it would have had to wait for a rate limit for ``retry_after`` seconds, which
+    exceeds its timeout. The limit is the client's ``rate_limit``, or follows from the service's responses. (A 429 is a
     ``RateLimitError``.)"""
 
 
 class DecodeError(DealkitError, ValueError, kind="decode"):
-    """A document is invalid. The message has the path of the invalid value, and the kind of JSON value found there."""
+    """A document, such as a response, is invalid. The message has the path of the invalid value, and the kind of that
+    value."""
 
     path: str = ""
-    """The location, such as ``application.offers[1].expiry_date_time``; empty for the whole document. A name that is itself
-    data is shown as its position: ``metadata[entry 2]``."""
+    """The location of the invalid value, such as ``application.offers[1].expiry_date_time``; empty for the whole
+    document. If a name in the path is itself data, its position stands for it: ``metadata[entry 2]``."""
     pointer: str = ""
-    """The location as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. It can contain names from the
-    document."""
+    """The location as a JSON pointer, such as ``/application/offers/1/expiry_date_time``. The pointer can contain names
+    from the document."""
     found: str = ""
-    """The kind of value found there: ``null``, ``a string`` and so on, ``nothing``, or ``not JSON``."""
+    """The kind of the invalid value: ``null``, ``a string`` and so on, ``nothing`` if it is missing, or ``not
+    JSON``."""
     body: bytes = b""
     """The whole document, as received."""
     detail: str = ""
@@ -197,17 +208,17 @@ class APIStatusError(DealkitError, kind="status", outcome="unknown"):
     """The service responded with an unsuccessful status. That includes redirects, which are never followed."""
 
     status_code: int = 0
-    """The status."""
+    """The HTTP status of the response."""
     http_version: str | None = None
     """The HTTP version of the response: ``HTTP/1.1`` or ``HTTP/2``."""
     headers: Headers = Headers()
-    """The headers, with case-insensitive names."""
+    """The headers of the response, with case-insensitive names."""
     body: bytes = b""
-    """The first 64 KiB of the body."""
+    """The first 64 KiB of the response body."""
     problem: Problem | None = None
-    """The body, if it is problem details (RFC 9457)."""
+    """The response body, if it is problem details (RFC 9457)."""
     errors: tuple[Violation, ...] = ()
-    """The violations in the service's response: the first 100."""
+    """The first 100 violations in the service's response."""
 
 
 class BadRequestError(APIStatusError, status_code=400, outcome="rejected"):
@@ -223,7 +234,7 @@ class PermissionDeniedError(APIStatusError, status_code=403, outcome="rejected")
 
 
 class NotFoundError(APIStatusError, status_code=404, outcome="rejected"):
-    """404: the service has no such resource. Check the identifier, and the path of the base URL, if it has one."""
+    """404: the service has no such resource. Check the identifier. If the base URL has a path, check that too."""
 
 
 class ConflictError(APIStatusError, status_code=409, outcome="rejected"):
@@ -243,68 +254,84 @@ class InternalServerError(APIStatusError, status_code=500):
 
 
 class LedgerError(DealkitError, kind="ledger"):
-    """The ledger cannot be used or written, so nothing is sent. The message has advice."""
+    """The ledger cannot be used, or cannot be written, so nothing is sent. The message advises what to do."""
 
     reason: str = "io"
-    """``in_use`` (locked for half a minute, or by the process that this one was forked from), ``other_service``,
-    ``other_keys``, ``not_a_ledger``, ``newer_format``, ``broken`` (changed by something else, or by the disk), ``moved``
-    (or deleted, or replaced), ``rejected`` (an entry is invalid; ``index`` is its position), ``io`` (the system or the
-    database denied access) or ``unreachable``."""
+    """The reason why the ledger cannot be used:
+
+    - ``in_use``: it was locked for half a minute, or the parent of this forked process has it open.
+    - ``other_service``: it belongs to a different service.
+    - ``other_keys``: its idempotency keys have a different name.
+    - ``not_a_ledger``: the file or database is not a ledger, or the operation does not exist for it.
+    - ``newer_format``: a later version of dealkit has written it.
+    - ``broken``: another program or the disk has changed it.
+    - ``moved``: it was moved, deleted or replaced.
+    - ``rejected``: an entry for it is invalid; ``index`` is the entry's position.
+    - ``io``: the operating system or the database denied access.
+    - ``unreachable``: the database cannot be reached.
+    """
 
 
 class AlreadyAttemptedError(DealkitError, kind="already_attempted", outcome="unknown"):
-    """The ledger has the result of the row from an earlier run, so the row was not sent again. ``outcome`` is ``rejected`` or
-    ``unknown``."""
+    """The row was not sent, because the ledger has its idempotency key from an earlier request or from another job.
+    ``outcome`` is ``rejected`` or ``unknown``."""
 
     status_code: int | None = None
-    """The status of the earlier run's response, if there was one."""
+    """The status of the response to the earlier request, if there was a response."""
     in_flight: bool = False
-    """True if another job is sending the row now, so that its outcome is not known yet."""
+    """True if another call or job is sending the row now. Its outcome is not known yet."""
 
 
 class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
-    """Another row of the job has the same idempotency key, so this row was not sent."""
+    """This row was not sent, because an earlier row of the job has the same idempotency key."""
 
     first_index: int | None = None
-    """The index of the first row with the key."""
+    """The index of the first row with the idempotency key."""
 
 
 class ServiceKeyError(DealkitError, kind="service_key"):
-    """No service key was available, so nothing was sent: the key function failed or took too long, or the key file is empty. The
-    message has the reason. It names only the class of the function's exception, whose message may contain a key."""
+    """No service key was available, so nothing was sent. The key function failed or took too long, or the key file is
+    empty: the message has the reason. If the function raised an exception, the message names only its class, because
+        the exception's own
+    message may contain a key."""
 
 
 class StoppedError(DealkitError, kind="stopped"):
-    """The job has stopped, because the service rejected the key for an earlier row (401, 403), or no key was available. This row
-    was not sent, and no further rows are taken. Correct the key and continue from this row."""
+    """The job has stopped, because the service rejected the service key for an earlier row (401, 403), or no service
+    key was available. This row was not sent, and no further rows are taken. Correct the service key and continue from
+    this row."""
 
     first_index: int | None = None
-    """The index of the earlier row."""
+    """The index of the earlier row at which the job stopped."""
     status_code: int | None = None
-    """The status of the response, 401 or 403; None if no key was available."""
+    """The status of the response to the earlier row, 401 or 403; None if no service key was available."""
 
 
 _CLASSES: tuple[type[DealkitError], ...] = (*DealkitError.__subclasses__(), APITimeoutError)
-_BY_KIND = {of_class._defaults["kind"]: of_class for of_class in _CLASSES}
+_BY_KIND = {exception_class._defaults["kind"]: exception_class for exception_class in _CLASSES}
 _BY_KIND["connect"] = _BY_KIND["too_large"] = APIConnectionError
-_BY_STATUS = {of_class._defaults["status_code"]: of_class for of_class in APIStatusError.__subclasses__()}
+_BY_STATUS = {
+    exception_class._defaults["status_code"]: exception_class for exception_class in APIStatusError.__subclasses__()
+}
 
 
 def _violations(violations: Any) -> tuple[Violation, ...]:
     return tuple(Violation(*violation) for violation in violations)
 
 
-def _make(kind: str, message: str, **facts: Any) -> DealkitError:
-    """Makes the exception for an error of the core. An attribute that is None is unknown, and gets its default."""
-    facts = {name: fact for name, fact in facts.items() if fact is not None}
-    of_class = _BY_KIND.get(kind, DealkitError)
-    if of_class is APIStatusError:
-        status = facts["status_code"]
-        of_class = InternalServerError if status >= 500 else _BY_STATUS.get(status, APIStatusError)
-    if "errors" in facts:
-        facts["errors"] = _violations(facts["errors"])
-    if "headers" in facts:
-        facts["headers"] = Headers(facts["headers"])
-    if problem := facts.get("problem"):
-        facts["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
-    return of_class(message, kind=kind, **{name: facts[name] for name in facts.keys() & of_class._defaults})
+def _make_exception(kind: str, message: str, **attributes: Any) -> DealkitError:
+    """Makes the exception for an error of the native core. An attribute that is None gets the default of its class."""
+    attributes = {name: value for name, value in attributes.items() if value is not None}
+    exception_class = _BY_KIND.get(kind, DealkitError)
+    if exception_class is APIStatusError:
+        status = attributes["status_code"]
+        exception_class = InternalServerError if status >= 500 else _BY_STATUS.get(status, APIStatusError)
+    if "errors" in attributes:
+        attributes["errors"] = _violations(attributes["errors"])
+    if "headers" in attributes:
+        attributes["headers"] = Headers(attributes["headers"])
+    if problem := attributes.get("problem"):
+        attributes["problem"] = Problem(**{**problem, "errors": _violations(problem["errors"])})
+    return exception_class(
+        message, kind=kind, **{name: attributes[name] for name in attributes.keys() & exception_class._defaults}
+    )

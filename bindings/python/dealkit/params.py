@@ -12,8 +12,8 @@ __all__ = ["AgentProfileParams", "CreateAgentParams", "RoleName"]
 class AgentProfileParams(TypedDict, total=False):
     """The profile of an agent to create: every documented field, each optional.
 
-    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. Any other key is
-    rejected, since it is probably a typo; undocumented fields go into ``extra``.
+    The keys are the specification's names in snake_case: ``external_id`` is sent as ``externalId``. An unknown key is
+    rejected, because it is probably a typo. Undocumented fields go into ``extra``.
     """
 
     tier: str
@@ -31,13 +31,13 @@ class AgentProfileParams(TypedDict, total=False):
     client_metadata: Mapping[str, object]
     external_id: str
     extra: Mapping[str, object]
-    """Undocumented fields of the profile, which are sent unchanged, next to the others."""
+    """Undocumented fields of the profile, which are sent unchanged, next to the documented fields."""
 
 
 class CreateAgentParams(TypedDict):
     """An agent to create, as a dict: ``client.agents.create(**params)``.
 
-    A pydantic model and a FastAPI route can take it: every rule is checked, and every violation reported.
+    Pydantic models and FastAPI routes can use this type. All rules are then checked, and all violations reported.
     """
 
     email: str
@@ -63,7 +63,7 @@ class CreateAgentParams(TypedDict):
     collective_id: NotRequired[str | None]
     """The collective that the agent belongs to."""
     extra: NotRequired[Mapping[str, object]]
-    """Undocumented fields of the request, which are sent unchanged, next to the others."""
+    """Undocumented fields of the request, which are sent unchanged, next to the documented fields."""
 
 
 def _schema(cls: Any, source: Any, handler: Any, /) -> Any:
@@ -73,6 +73,7 @@ def _schema(cls: Any, source: Any, handler: Any, /) -> Any:
     return params_schema(cls, handler)
 
 
-# A TypedDict cannot define methods, and type checkers reject assigning one. So `setattr` adds the method.
+# `setattr` adds the method, because a TypedDict cannot define methods, and type checkers reject the assignment of a
+# method.
 setattr(CreateAgentParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010
 setattr(AgentProfileParams, "__get_pydantic_core_schema__", classmethod(_schema))  # noqa: B010

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option of the configuration file."""
+    """Adds the option ``dealkit_strict`` to pytest's configuration file."""
     parser.addini(
         "dealkit_strict",
         "whether the sandboxes of dealkit's fixtures reject undocumented fields, to catch typos",
@@ -71,5 +71,5 @@ def dealkit_async_client(dealkit_sandbox: Sandbox) -> Iterator[AsyncClient]:
     """
     client = dealkit_sandbox.async_client()
     yield client
-    # The same as `aclose`, which needs an event loop.
+    # Does what `aclose` does, without the event loop that `aclose` needs.
     client._session.client = None

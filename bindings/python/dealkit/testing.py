@@ -1,4 +1,4 @@
-"""A sandbox of the Agent and Deal API for tests, and stubs in place of clients.
+"""A sandbox of the Agent and Deal API for tests, and stubs that replace clients.
 
 >>> from dealkit import Client
 >>> from dealkit.testing import Sandbox
@@ -6,7 +6,7 @@
 ...     client = Client(base_url=sandbox.url, service_key=sandbox.service_key)
 ...     deal = client.deals.retrieve("won")
 
-It fails on demand, and records the requests:
+The sandbox fails on demand, and records the requests:
 
 >>> with Sandbox() as sandbox, Client(base_url=sandbox.url, service_key=sandbox.service_key) as client:
 ...     sandbox.fail_next(status=503, times=2, retry_after=0)
@@ -17,8 +17,8 @@ It fails on demand, and records the requests:
 With pytest, the fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available without
 any setup.
 
-A ``Stub`` replaces a client in functions that take ``dealkit.Operations``. It needs no socket, and returns the values or
-raises the exceptions of your test.
+For functions that take ``dealkit.Operations``, a ``Stub`` can replace the client. A stub needs no socket. Its calls
+return the values, or raise the exceptions, that your test specifies.
 """
 
 from dealkit._testing.records import CreatedAgent, PendingFault, RecordedRequest

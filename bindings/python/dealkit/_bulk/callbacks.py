@@ -1,4 +1,4 @@
-"""Functions of the program that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
+"""The caller's functions that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
 whether the agent of a row exists."""
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from dealkit.params import CreateAgentParams
 if TYPE_CHECKING:
     from dealkit import _native
 
-FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
+ROW_FIELDS = frozenset(CreateAgentParams.__annotations__) - {"extra"}
 """The fields of a row."""
 
 
 class KeyOf:
-    """A named function that makes each row's idempotency key, for keys that are not in a field. A ledger rejects a job whose
-    keys have another name, as it does with ``key="email"``.
+    """A named function that makes each row's idempotency key, for keys that are not in a field. The ledger records the
+    name, as it records the name of the field with ``key="email"``. It rejects a later job whose keys have a different
+    name.
 
     >>> client.agents.create_many(rows, ledger="agents.ledger", key=KeyOf("Number", lambda row: numbers[row["email"]]))
     """
@@ -29,7 +30,7 @@ class KeyOf:
 
     def __init__(self, name: str, function: Callable[[Any], str]) -> None:
         self.name: Final = name
-        """The name of the keys in the ledger."""
+        """The name that the ledger records for the idempotency keys."""
         self._function = function
 
     def __call__(self, row: Any) -> str:
@@ -37,20 +38,21 @@ class KeyOf:
 
 
 def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[Any], object] | None, str | None]:
-    """Returns the function that makes a row's key, and the name of the keys, if they have one."""
+    """Returns the function that makes a row's idempotency key, and the name of the keys, or None if they have no
+    name."""
     if isinstance(key, KeyOf):
         return key, key.name
     if not isinstance(key, str):
         if key is not None and not callable(key):
             raise TypeError(f"key must be the name of a field, or a function of a row, not {type(key).__name__}")
         return key, None
-    field, *path = key.split(".")
-    if field not in FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
+    field, *nested_names = key.split(".")
+    if field not in ROW_FIELDS or any("\ud800" <= character <= "\udfff" for character in key):
         raise ValueError(f"key does not name a field of a row: {key!r}")
 
     def get_field(row: Any) -> object:
         value = row[field]
-        for name in path:
+        for name in nested_names:
             value = value[name]
         return value
 
@@ -58,42 +60,42 @@ def key_function(key: str | Callable[[Any], object] | None) -> tuple[Callable[[A
 
 
 def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) -> str | DealkitError:
-    """Returns the key of a row, or the error for a row without a valid key."""
+    """Returns the idempotency key of a row, or the error of a row without a valid key."""
     try:
         key: Any = function(row)
         if isinstance(key, str):
             key = str.__str__(key)
             key.encode()
             return key  # type: ignore[no-any-return]
-        problem = (
+        problem_text = (
             "key must return a str for each row"
             if key_name is None
             else f"{key_name} is the key of the row and must be a str"
         )
-        return ConfigError(f"not sent: {problem}, not {type(key).__name__}")
+        return ConfigError(f"not sent: {problem_text}, not {type(key).__name__}")
     except Exception as error:
         # The exception's message and frames may contain personal data.
         clear_frames(error)
-        problem = (
+        problem_text = (
             "the key of the row cannot be determined"
             if key_name is None
             else f"the row has no {key_name} to use as its key"
         )
-        rejection = ConfigError(f"not sent: {problem}: {type(error).__name__}")
+        rejection = ConfigError(f"not sent: {problem_text}: {type(error).__name__}")
         rejection.__cause__ = error
         return rejection
 
 
 class UnresolvedRow(NamedTuple):
-    """A row whose outcome is unknown: the argument of the function ``resolve`` of ``create_many``.
+    """A row whose outcome is unknown. ``create_many`` passes it to the function ``resolve``.
 
     Its repr shows no personal data.
     """
 
     key: str
-    """The row's key in the ledger."""
+    """The row's idempotency key."""
     row: CreateAgentParams
-    """The row, as given to this run."""
+    """The row that was passed to this run of ``create_many``."""
     sent_at: datetime
     """The time at which the row was sent, by the clock of the machine that sent it."""
     status_code: int | None = None
@@ -109,12 +111,13 @@ class UnresolvedRow(NamedTuple):
 
 Answer = str | Literal[False] | None
 Resolve = Callable[[UnresolvedRow], Answer | Awaitable[Answer]]
-"""A function that looks up whether the agent of a row exists. It returns the agent's id, False if there is no agent, or None if
-it cannot tell."""
+"""A function that looks up whether the agent of a row exists. It returns the agent's id, False if there is no agent, or
+None if the function cannot know."""
 
 
 def send_answer(request: _native.ResolveRequest, answer: object) -> None:
-    """Answers a request of native code with the return value of the program's function."""
+    """Answers a request of native code to resolve a row, with the value that the caller's function ``resolve`` has
+    returned."""
     if answer is None:
         request.answer_unknown()
     elif answer is False:
@@ -123,7 +126,7 @@ def send_answer(request: _native.ResolveRequest, answer: object) -> None:
         answer.encode()  # Raises for a str that is not valid text.
         request.answer_agent(str.__str__(answer))
     else:
-        close = getattr(answer, "close", None)
-        if close is not None and hasattr(answer, "__await__"):
-            close()  # Otherwise Python warns that the coroutine was never awaited.
+        close_coroutine = getattr(answer, "close", None)
+        if close_coroutine is not None and hasattr(answer, "__await__"):
+            close_coroutine()  # Otherwise Python warns that the coroutine was never awaited.
         raise TypeError(f"resolve must return the id of an agent, False or None, not {type(answer).__name__}")

@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Creations(Window[Creation[T]]):
-    """The common base class of both iterators."""
+class _CreationIteratorBase(Window[Creation[T]]):
+    """The common base class of CreationIterator and AsyncCreationIterator."""
 
     __slots__ = (
-        "_cancelled",
+        "_cancelled_creations",
         "_key_function",
         "_key_name",
         "_ledger_error",
-        "_rejected",
+        "_rejections",
         "_resolve",
         "_resolve_errors",
         "_resolve_tasks",
-        "_rows",
+        "_rows_by_key",
         "_validate",
     )
 
@@ -76,7 +76,7 @@ class _Creations(Window[Creation[T]]):
         raw: bool,
     ) -> None:
         source, total = _check_rows(rows)
-        path = _check_ledger(ledger, key, resend_unknown, resolve, wait_in_flight)
+        path = _check_ledger_arguments(ledger, key, resend_unknown, resolve, wait_in_flight)
         check_arguments(concurrency, ordered, on_error)
         check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
         self._key_function, self._key_name = key_function(key)
@@ -103,41 +103,41 @@ class _Creations(Window[Creation[T]]):
         attributes = session.describe(call)
         super().__init__(source, calls=calls, attributes=attributes, on_error=on_error, raw=raw)
         self._validate = validate
-        # The latest error of a result that could not be written to the ledger.
+        # The error of the latest result that could not be written to the ledger.
         self._ledger_error: DealkitError | None = None
-        # Errors of rows that are not sent, by index, until their results are handed over.
-        self._rejected: dict[int, DealkitError] = {}
+        # Errors of rows that are not sent, by index, until the caller has the rows' results.
+        self._rejections: dict[int, DealkitError] = {}
         # Results of `cancel`, by index.
-        self._cancelled: dict[int, Creation[T]] = {}
+        self._cancelled_creations: dict[int, Creation[T]] = {}
         self._resolve = resolve
-        # Rows in flight that `resolve` may be called with, and their indices, by key.
-        self._rows: dict[str, tuple[int, Any]] = {}
-        # Requests that tasks of an event loop are resolving.
+        # The index and the row of each row in flight, by idempotency key: arguments for `resolve`.
+        self._rows_by_key: dict[str, tuple[int, Any]] = {}
+        # Tasks that call `resolve` on an event loop, by the request of native code that they answer.
         self._resolve_tasks: dict[_native.ResolveRequest, asyncio.Future[None]] = {}
         # Exceptions of `resolve`, by index.
         self._resolve_errors: dict[int, Exception] = {}
         self._progress = make_display(progress, total, "agent")
 
-    def _make_input(self, index: int, given: Any) -> _native.Call | _native.CreateRow:
-        call: Any = _make_call(given, self._validate)
+    def _make_input(self, index: int, row: Any) -> _native.Call | _native.CreateRow:
+        call: Any = _make_call(row, self._validate)
         key: Any = None
         if self._key_function is not None:
-            key = make_key(self._key_function, self._key_name, given)
+            key = make_key(self._key_function, self._key_name, row)
         # An error of the row itself takes precedence over an error of its key.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
             key = None
         if isinstance(call, DealkitError):
-            self._rejected[index] = call
+            self._rejections[index] = call
             call = None
         elif key is None:
             return call
         elif self._resolve is not None:
-            self._rows.setdefault(key, (index, given))
+            self._rows_by_key.setdefault(key, (index, row))
         return _native.create_row(call=call, idempotency_key=key)
 
     def _is_sent(self, index: int) -> bool:
-        return index not in self._rejected
+        return index not in self._rejections
 
     def _make_result(self, result: _native.BulkResult) -> Creation[T]:
         index, value = result.index, result.value
@@ -151,8 +151,8 @@ class _Creations(Window[Creation[T]]):
             error.__cause__ = self._resolve_errors[index]
         record = result.ledger_record
         is_earlier = record is not None and record.is_earlier
-        rejection = self._rejected.get(index)
-        # The ledger's result of the row's key takes precedence over an error of the row.
+        rejection = self._rejections.get(index)
+        # A result that the ledger has for the row's key takes precedence over an error of the row itself.
         if rejection is not None and not (is_earlier or isinstance(error, DuplicateKeyError)):
             if error is not None:
                 rejection.outcome = error.outcome  # An earlier run may have created the agent.
@@ -169,62 +169,66 @@ class _Creations(Window[Creation[T]]):
         return creation
 
     def stop(self) -> None:
-        """Takes no further rows. Those in flight still finish, so continue to iterate. A signal handler may call it."""
+        """Takes no further rows. Rows in flight still finish: continue to iterate for their results. A signal handler
+        may call this method.
+        """
         self._source = None
 
     def _start_cancel(self) -> _native.BulkCalls | None:
-        """Cancels the rows in flight. Returns the calls whose results must be collected, unless the window is closed."""
+        """Cancels the rows in flight. Returns the calls whose results must be collected, or None if the iterator is
+        closed."""
         with self._lock:
             calls = self._calls
             if calls is not None:
                 self._source = None
                 inputs, _ = self._make_inputs(calls, are_sent=False)
                 unwrap(calls.cancel(inputs, first_index=self._first_index))
-                self._forget_pushed(calls)
+                self._forget_pushed_inputs(calls)
             return calls
 
-    def _collect_cancelled(self, calls: _native.BulkCalls) -> bool:
-        """Moves ready results to ``_cancelled``. Returns whether there will be more."""
+    def _collect_cancelled_results(self, calls: _native.BulkCalls) -> bool:
+        """Moves ready results to ``_cancelled_creations``. Returns whether more results will arrive."""
         with self._lock:
             if self._calls is None:
                 return False
             while True:
-                while self._ready:
-                    if not isinstance(self._ready[-1], _native.ResolveRequest):
-                        creation = self._make_result(self._ready[-1])
-                        self._cancelled[creation.index] = creation
-                    del self._ready[-1]
+                while self._ready_results:
+                    if not isinstance(self._ready_results[-1], _native.ResolveRequest):
+                        creation = self._make_result(self._ready_results[-1])
+                        self._cancelled_creations[creation.index] = creation
+                    del self._ready_results[-1]
                 if calls.in_flight == 0:
                     self._close()
                     return False
-                unwrap(calls.take(self._ready, raw=self._is_raw))
-                if not self._ready:
+                unwrap(calls.take(self._ready_results, raw=self._is_raw))
+                if not self._ready_results:
                     return True
 
-    def _list_cancelled(self) -> list[Creation[T]]:
+    def _list_cancelled_results(self) -> list[Creation[T]]:
         """Returns the results of ``cancel``, in the order of their rows."""
         with self._lock:
             thread = get_ident()
-            if thread in self._handing:  # Interrupted on its way to the caller.
-                creation = self._handing[thread]
-                self._cancelled[creation.index] = creation
-                del self._handing[thread]
-            return [self._cancelled[index] for index in sorted(self._cancelled)]
+            if thread in self._outgoing_results:  # A signal handler has interrupted its handover to the caller.
+                creation = self._outgoing_results[thread]
+                self._cancelled_creations[creation.index] = creation
+                del self._outgoing_results[thread]
+            return [self._cancelled_creations[index] for index in sorted(self._cancelled_creations)]
 
     def _hand_over(self) -> Creation[T]:
         thread = get_ident()
-        creation = self._handing[thread]
+        creation = self._outgoing_results[thread]
         is_raised = creation.error is not None and not self._returns_errors
         if is_raised:
             self._stop_on_exception()
-        # The remaining lines call no function, so no signal handler runs before the caller has the result.
-        del self._handing[thread]
-        if creation.index in self._rejected:
-            del self._rejected[creation.index]
+        # Signal handlers run only at function calls. The remaining lines call no function, so the caller gets the
+        # result.
+        del self._outgoing_results[thread]
+        if creation.index in self._rejections:
+            del self._rejections[creation.index]
         if creation.index in self._resolve_errors:
             del self._resolve_errors[creation.index]
-        if creation.key in self._rows and self._rows[creation.key][0] == creation.index:
-            del self._rows[creation.key]
+        if creation.key in self._rows_by_key and self._rows_by_key[creation.key][0] == creation.index:
+            del self._rows_by_key[creation.key]
         if is_raised:
             raise creation.error  # type: ignore[misc]
         return creation
@@ -236,10 +240,10 @@ class _Creations(Window[Creation[T]]):
             self._fail_request(request, error)
 
     def _call_resolve(self, request: _native.ResolveRequest) -> Any:
-        """Calls the program's function ``resolve``."""
+        """Calls the caller's function ``resolve`` for a row."""
         row = UnresolvedRow(
             key=request.key,
-            row=self._rows[request.key][1],
+            row=self._rows_by_key[request.key][1],
             sent_at=request.sent_at,
             status_code=request.status_code,
             request_id=request.request_id,
@@ -250,11 +254,11 @@ class _Creations(Window[Creation[T]]):
         """Answers a request for which ``resolve`` has raised an exception."""
         # The exception's frames may contain personal data.
         clear_frames(error)
-        self._resolve_errors[self._rows[request.key][0]] = error
+        self._resolve_errors[self._rows_by_key[request.key][0]] = error
         request.fail()
 
     def _raise_last_error(self) -> None:
-        """Raises the error of a result that could not be written to the ledger, if errors are raised."""
+        """With ``on_error="raise"``, raises the error of a result that could not be written to the ledger."""
         error, self._ledger_error = self._ledger_error, None
         if error is not None and not self._returns_errors:
             raise error
@@ -264,27 +268,29 @@ class _Creations(Window[Creation[T]]):
         for task in [*self._resolve_tasks.values()]:
             task.cancel()
 
-    def _release(self, calls: _native.BulkCalls) -> None:
+    def _release_calls(self, calls: _native.BulkCalls) -> None:
         if self._key_function is None:
-            super()._release(calls)
-        elif getpid() == self._process:
-            # With a ledger: the outcomes of the rows in flight are still recorded.
+            super()._release_calls(calls)
+        elif getpid() == self._process_id:
+            # There is a ledger: native code still records the outcomes of the rows in flight, and then closes the
+            # ledger.
             unwrap(calls.finish())
-            self._closing = calls
+            self._closing_calls = calls
 
     def _stop_on_exception(self) -> None:
-        # Calls in flight continue. The traceback must not begin on the line of the progress display.
+        # Calls in flight continue. Ends the progress line, so that the traceback begins on a new line.
         self._source = None
         self._hide_progress()
 
 
-class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
+class CreationIterator(_CreationIteratorBase[T], SyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception stops the sending: the first error with ``on_error="raise"``, Ctrl-C, or one from the iterable. The
-    rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon them and get
-    their known outcomes. ``close`` and the end of a ``with`` block abandon them too; ``cancel`` then returns the known
-    outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
+    An exception stops the job from sending more rows: the first error with ``on_error="raise"``, Ctrl-C, or an
+    exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for them, or
+    call ``cancel`` to abandon them and get their known outcomes. ``close`` and the end of a ``with`` block also abandon
+    them; ``cancel`` then still returns the known outcomes. If you drop the iterator without any of these calls, the
+    rows in flight are abandoned, and no outcomes are reported.
     """
 
     __slots__ = ()
@@ -293,32 +299,33 @@ class CreationIterator(_Creations[T], SyncWindow[Creation[T]]):
     def cancel(self) -> list[Creation[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
-        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
-        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
-        one: find out before you send it again.
+        If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
+        ``outcome`` says whether the agent exists. ``not_sent`` and ``rejected`` mean that there is certainly no agent.
+        ``unknown`` means that there may be an agent: look it up before you send the row again.
 
-        With a ledger, it waits until the ledger has the outcome of each row. You can call it again, even after ``close``,
-        with the same result.
+        With a ledger, ``cancel`` waits until the ledger has the outcome of each row. You can call ``cancel`` again,
+        even after ``close``, with the same result.
         """
         calls = self._start_cancel()
-        while calls is not None and self._collect_cancelled(calls):
+        while calls is not None and self._collect_cancelled_results(calls):
             unwrap(wait_cooperatively(calls.wait))
         self._wait_for_end()
-        return self._list_cancelled()
+        return self._list_cancelled_results()
 
     def _end(self) -> None:
         """Cancels the rows in flight, except in a forked child: they belong to its parent."""
-        if getpid() == self._process:
+        if getpid() == self._process_id:
             self.cancel()
 
 
-class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
+class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[Creation[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
-    An exception stops the sending: the first error with ``on_error="raise"``, cancellation of the task, or one from the
-    iterable. The rows then in flight are not lost: continue to iterate to wait for them, or call ``cancel`` to abandon
-    them and get their known outcomes. ``aclose`` and the end of an ``async with`` block abandon them too; ``cancel`` then
-    returns the known outcomes. Dropping the iterator without these calls also abandons the rows, and reports no outcomes.
+    An exception stops the job from sending more rows: the first error with ``on_error="raise"``, cancellation of the
+    task, or an exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for
+    them, or call ``cancel`` to abandon them and get their known outcomes. ``aclose`` and the end of an ``async with``
+    block also abandon them; ``cancel`` then still returns the known outcomes. If you drop the iterator without any of
+    these calls, the rows in flight are abandoned, and no outcomes are reported.
     """
 
     __slots__ = ()
@@ -326,26 +333,26 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
     async def cancel(self) -> list[Creation[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
-        If the response had arrived, the result has the agent, or the service's error. Otherwise ``outcome`` says how
-        far the create got: ``not_sent`` or ``rejected`` if there is certainly no agent, ``unknown`` if there may be
-        one: find out before you send it again.
+        If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
+        ``outcome`` says whether the agent exists. ``not_sent`` and ``rejected`` mean that there is certainly no agent.
+        ``unknown`` means that there may be an agent: look it up before you send the row again.
 
-        With a ledger, it waits until the ledger has the outcome of each row, without blocking the event loop. You can call it
-        again, even after ``aclose`` or if its task was cancelled, with the same result.
+        With a ledger, ``cancel`` waits until the ledger has the outcome of each row, without blocking the event loop.
+        You can call ``cancel`` again, even after ``aclose`` or if its task was cancelled, with the same result.
         """
         try:
             calls = self._start_cancel()
-            while calls is not None and self._collect_cancelled(calls):
+            while calls is not None and self._collect_cancelled_results(calls):
                 await self._wait_for_event(calls)
             await self._wait_for_end_async()
-            return self._list_cancelled()
+            return self._list_cancelled_results()
         except BaseException as error:
             clear_own_frames(error)
             raise
 
     async def _end_async(self) -> None:
         """Cancels the rows in flight, except in a forked child: they belong to its parent."""
-        if getpid() == self._process:
+        if getpid() == self._process_id:
             await self.cancel()
 
     def _resolve_row(self, request: _native.ResolveRequest) -> None:
@@ -369,12 +376,12 @@ class AsyncCreationIterator(_Creations[T], AsyncWindow[Creation[T]]):
 
 
 def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
-    """Checks the rows. Returns their iterator, and their number, if it is known."""
+    """Checks the rows. Returns their iterator, and the number of rows, or None if it is unknown."""
     kind = type(rows).__name__
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     if hasattr(rows, "columns"):
-        # A data frame: iterating over one yields its columns.
+        # A data frame, which would yield its columns instead of its rows.
         advice = 'its rows are to_dict("records") in pandas, and to_dicts() in polars'
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; {advice}")
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
@@ -382,8 +389,10 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
 
 
-def _check_ledger(ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any) -> str | None:
-    """Checks the arguments that concern a ledger. Returns its path or URL."""
+def _check_ledger_arguments(
+    ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any
+) -> str | None:
+    """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
     if resolve is not None and resend_unknown:
@@ -415,7 +424,7 @@ def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
         arguments = {**row}
     except Exception as error:
         if type(row) is dict:
-            raise  # Copying a dict runs no code of the program, so a signal handler has raised this.
+            raise  # Copying a dict runs no code of the caller, so a signal handler has raised the exception.
         return _make_unreadable_error(error)
     call = try_create_call(arguments, validate)
     if isinstance(call, Failure):
@@ -425,7 +434,9 @@ def _make_call(row: Any, validate: bool) -> _native.Call | DealkitError:
 
 
 def _make_unreadable_error(cause: Exception) -> ValidationError:
-    """Makes the error of a row whose own code has raised an exception. Clears its frames, which may contain personal data."""
+    """Makes the error of a row whose own code has raised ``cause``. Clears the frames of ``cause``: they may contain
+    personal data.
+    """
     clear_frames(cause)
     error = _make_row_error(f"cannot be read: {type(cause).__name__}")
     error.__cause__ = cause

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The arguments of a Creation. Its other attributes are computed from these.
+# The arguments of a Creation, from which its other attributes are computed.
 _ARGUMENTS = ("index", "agent", "agent_id", "error", "key", "from_ledger", "ledger_error", "sent_at", "request_differs")
 
 
@@ -66,33 +66,33 @@ class Creation(Generic[T]):
         self.index: Final = index
         """The position of the row in the input, from 0. For ``create_once``, 0."""
         self.agent: Final = agent
-        """The agent; None if there is none, or if an earlier run created it. With ``with_raw_response``, the whole response."""
+        """The agent that this run created, or None. With ``with_raw_response``, the whole response."""
         self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
-        """The identifier of the agent, if it is known. (For a whole response: ``agent.parse().id``.)"""
+        """The identifier of the agent, if it is known. (With ``with_raw_response``, use ``agent.parse().id``.)"""
         self.error: Final = error
         """The error of a failed create, with its ``index``. None if the agent was created."""
         self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
         """``"succeeded"`` if the agent was created, or the outcome of the error. ``"not_sent"`` and ``"rejected"``:
-        there is no agent. ``"unknown"``: there may be one. ``"succeeded"`` with an error: there is one, but its
-        response could not be read."""
+        there is no agent. ``"unknown"``: there may be an agent. ``"succeeded"`` with an error: there is an agent, but
+        the response could not be read."""
 
         self.key: Final = key
         """The idempotency key, if there is one. It may be personal data, so no message contains it."""
         self.from_ledger: Final = from_ledger
-        """True if this is the result of an earlier run, from the ledger, so that nothing was sent. If the agent was
-        created, ``agent_id`` and ``sent_at`` are set as far as the ledger has them. If the row was rejected or its outcome is
-        unknown, ``error`` is an ``AlreadyAttemptedError``."""
+        """True if the ledger had the result from an earlier run. Nothing was sent then. If the agent was created,
+        ``agent_id`` and ``sent_at`` are set, provided that the ledger has them. If the row was rejected, or its outcome
+        is unknown, ``error`` is an ``AlreadyAttemptedError``."""
         self.sent_at: Final = sent_at
         """The time, in UTC, at which an earlier run sent the row and created its agent."""
         self.request_differs: Final = request_differs
-        """True if the row has changed since the earlier run, so that the change was not sent."""
+        """True if the row has changed since an earlier run sent it. The change was not sent."""
         self.ledger_error: Final = ledger_error
-        """The error if the result could not be written to the ledger. A later run treats the outcome as unknown."""
+        """The error of writing the result to the ledger, if that failed. A later run treats the outcome as unknown."""
 
     @property
     def result(self) -> Literal["created", "already_created", "failed"]:
-        """``"created"`` by this run, ``"already_created"`` by an earlier one, or ``"failed"`` with an ``error``, whose
-        ``outcome`` says whether the agent may exist."""
+        """``"created"``: this run created the agent. ``"already_created"``: an earlier run created it. ``"failed"``:
+        there is an ``error``, whose ``outcome`` says whether the agent may exist."""
         if self.error is not None:
             return "failed"
         return "already_created" if self.from_ledger else "created"
@@ -119,7 +119,7 @@ def _restore(*arguments: Any) -> Creation[Any]:
 
 
 def make_creation(result: _native.BulkResult, agent: Any, error: DealkitError | None) -> Creation[Any]:
-    """Makes a Creation from the result of native code. ``agent`` and ``error`` replace the result's value."""
+    """Makes a Creation from a result of native code. ``agent`` and ``error`` are the converted value of the result."""
     record = result.ledger_record
     if record is None:
         return Creation(index=result.index, agent=agent, error=error, key=result.id)
@@ -146,7 +146,7 @@ def make_create_once(
     resend_unknown: bool,
     wait_in_flight: bool,
 ) -> _native.CreateOnce:
-    """Makes the call of ``create_once`` from the call that creates its agent."""
+    """Makes the call of ``create_once``. ``call`` is the call that creates the agent."""
     check_bools(resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
     if not isinstance(idempotency_key, str):
         raise TypeError(f"idempotency_key must be a str, not {type(idempotency_key).__name__}")
@@ -175,7 +175,8 @@ def send_create_once(
     return make_creation(result, result.value, None)
 
 
-# Tasks of detached calls in flight: event loops have only weak references to their tasks.
+# Tasks of detached calls in flight. Event loops have only weak references to their tasks, so these keep the tasks
+# alive.
 _detached_tasks: set[asyncio.Task[Any]] = set()
 
 
@@ -202,5 +203,5 @@ async def send_create_once_async(
 def _forget_task(task: asyncio.Task[Any]) -> None:
     _detached_tasks.discard(task)
     if not task.cancelled():
-        # Retrieves the exception: asyncio reports one that no caller has retrieved. The call's failure has been logged.
+        # Retrieves the exception, because asyncio would report it otherwise. The log already has the call's failure.
         task.exception()

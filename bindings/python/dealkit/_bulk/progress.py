@@ -9,8 +9,8 @@ from itertools import count
 from typing import NamedTuple
 
 Progress = bool | Callable[[int, int | None], object]
-"""True shows progress on a line, and False does not. A callable is called with the number of items so far and the total, or None
-if the total is unknown."""
+"""True shows the progress on one line, and False shows nothing. A callable is called with two arguments: the number of
+items so far, and the total number, or None if the total is unknown."""
 
 # Minimum interval in seconds between two updates of the line.
 _UPDATE_INTERVAL = 0.2
@@ -30,25 +30,26 @@ def make_display(progress: Progress, total: int | None, unit: str) -> Display | 
     if progress is False:
         return None
     if callable(progress):
-        numbers, callback = count(1), progress
-        return Display(lambda: callback(next(numbers), total), lambda: None)
+        counter, callback = count(1), progress
+        return Display(lambda: callback(next(counter), total), lambda: None)
     if progress is not True:
         raise TypeError(f"progress must be a bool or a callable, not {type(progress).__name__}")
     return _make_line(f"{'' if total is None else f'/{total}'} {unit}s")
 
 
 def _make_line(suffix: str) -> Display:
-    """Makes a display that rewrites one line on standard error. Each line is the number of items and ``suffix``."""
-    done, shown_at = 0, 0.0
+    """Makes a display that rewrites one line on standard error. The line has the number of items, followed by
+    ``suffix``."""
+    done_count, shown_at = 0, 0.0
 
     def show(end: str) -> None:
-        # None in a Windows program without a console.
+        # Standard error is None in a Windows program without a console.
         if sys.stderr is not None:
-            print(f"\r{done}{suffix}", end=end, file=sys.stderr, flush=True)
+            print(f"\r{done_count}{suffix}", end=end, file=sys.stderr, flush=True)
 
     def advance() -> None:
-        nonlocal done, shown_at
-        done += 1
+        nonlocal done_count, shown_at
+        done_count += 1
         now = time.monotonic()
         if now - shown_at >= _UPDATE_INTERVAL:
             shown_at = now

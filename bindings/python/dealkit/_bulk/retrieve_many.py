@@ -29,12 +29,14 @@ A = TypeVar("A")
 
 
 class BatchWindow(Window[Table]):
-    """Retrieves deals into a table: native code reads the responses into columns, without an object for each deal.
+    """Retrieves deals into a table. Native code reads the responses into columns, without making an object for each
+    deal.
 
-    With ``in_batches``, yields each batch when it is full. At the end, yields the rest.
+    With ``in_batches``, it yields each batch as soon as the batch is full, and at the end the remaining deals as a last
+    batch. Otherwise it yields one table.
     """
 
-    __slots__ = ("_builder", "done", "in_batches")
+    __slots__ = ("_builder", "done_count", "in_batches")
 
     def __init__(
         self,
@@ -51,17 +53,17 @@ class BatchWindow(Window[Table]):
         self._builder = builder
         self.in_batches: bool | None = None
         """True if the window yields batches. None before its first use."""
-        self.done: int = 0
-        """Number of deals so far."""
+        self.done_count: int = 0
+        """The number of deals that the table has so far."""
 
     def _make_result(self, result: _native.BulkResult) -> Any:
-        """Adds a response to the table. Returns a batch if this has filled one."""
+        """Adds a response to the table. Returns a batch if the response has filled one."""
         failure = self._builder.add(result.index, result.id or "", result.value)
         error = None if failure is None else make_exception(failure, result.id, result.index)
         self._end_observer(result.index, error)
         if error is not None and not (self._returns_errors and isinstance(error, DealkitError)):
             raise error
-        self.done += 1
+        self.done_count += 1
         return unwrap(self._builder.batch()) if self.in_batches else None
 
     def _advance(self) -> _native.BulkCalls | None:
@@ -70,17 +72,17 @@ class BatchWindow(Window[Table]):
             while True:
                 was_open = self._calls is not None
                 calls = super()._advance()
-                if thread not in self._handing:
-                    # Only after the last deal: an incomplete table must not look complete.
+                if thread not in self._outgoing_results:
+                    # Finishes the table only after the last deal, because an incomplete table must not look complete.
                     if was_open and self._calls is None:
-                        self._handing[thread] = unwrap(self._builder.finish())
+                        self._outgoing_results[thread] = unwrap(self._builder.finish())
                     return calls
-                if self._handing[thread] is not None:
+                if self._outgoing_results[thread] is not None:
                     return None
-                del self._handing[thread]
+                del self._outgoing_results[thread]
 
     def _hand_over(self) -> Table:
-        return self._handing.pop(get_ident())
+        return self._outgoing_results.pop(get_ident())
 
 
 class SyncBatchWindow(BatchWindow, SyncWindow[Table]):
@@ -95,8 +97,8 @@ class AsyncBatchWindow(BatchWindow, AsyncWindow[Table]):
     __slots__ = ()
 
 
-class _Deals(Window[T], Generic[T, A]):
-    """The common base class of both iterators."""
+class _DealIteratorBase(Window[T], Generic[T, A]):
+    """The common base class of DealIterator and AsyncDealIterator."""
 
     __slots__ = ()
 
@@ -143,7 +145,7 @@ class _Deals(Window[T], Generic[T, A]):
         return value  # type: ignore[no-any-return]
 
     def _hand_over(self) -> T:
-        result = self._handing.pop(get_ident())
+        result = self._outgoing_results.pop(get_ident())
         if isinstance(result, Exception) and not self._returns_errors:
             raise result
         return result
@@ -168,23 +170,24 @@ class _Deals(Window[T], Generic[T, A]):
         >>> async for batch in client.deals.retrieve_many(ids).to_arrow(batch_size=10_000):
         ...     writer.write_table(pyarrow.table(batch))
 
-        The iterator itself yields no more deals. ``dealkit.arrow.schema()`` lists the columns, and ``DealTable`` says
-        when the deals are retrieved.
+        After this call, the iterator itself yields no deals. ``dealkit.arrow.schema()`` lists the columns. The
+        documentation of ``DealTable`` says when the deals are retrieved.
 
         Args:
-            decimals: How to store decimal numbers: as ``decimal128(38, scale)``, or as strings with the digits as
-                received. Numbers are never rounded: a deal with a number that does not fit is an error.
+            decimals: The type of decimal numbers: ``"decimal128"`` stores them as ``decimal128(38, scale)``, and
+                ``"string"`` as strings with the digits as received. Numbers are never rounded: a number that does not
+                fit is an error of its deal.
             scale: The number of digits after the point, 0 to 38.
-            batch_size: The number of deals in a batch, if they do not all fit into memory. The deals are then retrieved
-                as you take the batches; otherwise all together.
+            batch_size: The number of deals in a batch, if not all deals fit into memory at once.
         """
         return self._table(self, decimals, scale, batch_size)  # type: ignore[no-any-return]
 
     def _make_batch_window(self, builder: _native.TableBuilder) -> BatchWindow:
-        """Moves the iterator's inputs and calls to a window that fills a table. The iterator then yields nothing."""
+        """Moves the iterator's identifiers and calls to a window that fills a table. The iterator itself then yields
+        nothing."""
         with self._lock:
             calls, ids = self._calls, self._source
-            if calls is None or ids is None or self._taken or calls.pushed:
+            if calls is None or ids is None or self._taken_inputs or calls.pushed:
                 raise RuntimeError("call to_arrow() before taking any deal from the iterator")
             self._calls = self._source = None
             progress, self._progress = self._progress, None
@@ -199,21 +202,23 @@ class _Deals(Window[T], Generic[T, A]):
 
     def _close(self) -> None:
         super()._close()
-        # Discards a deal that was interrupted on its way to the caller.
-        self._handing.pop(get_ident(), None)
+        # Discards a deal whose handover to the caller a signal handler has interrupted.
+        self._outgoing_results.pop(get_ident(), None)
         self._hide_progress()
 
 
-class DealIterator(_Deals[T, DealTable], SyncWindow[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
+class DealIterator(_DealIteratorBase[T, DealTable], SyncWindow[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing the iterator, or leaving the loop, cancels the calls in
+    flight."""
 
     __slots__ = ()
     _batch_window = SyncBatchWindow
     _table = DealTable
 
 
-class AsyncDealIterator(_Deals[T, AsyncDealTable], AsyncWindow[T]):
-    """The deals of ``client.deals.retrieve_many``. Closing it, or leaving the loop, cancels the calls in flight."""
+class AsyncDealIterator(_DealIteratorBase[T, AsyncDealTable], AsyncWindow[T]):
+    """The deals of ``client.deals.retrieve_many``. Closing the iterator, or leaving the loop, cancels the calls in
+    flight."""
 
     __slots__ = ()
     _batch_window = AsyncBatchWindow

@@ -1,4 +1,5 @@
-"""Bounded windows of calls in flight: the base classes of the iterators of ``retrieve_many`` and ``create_many``."""
+"""The base classes of the iterators of ``retrieve_many`` and ``create_many``. They limit the number of calls in
+flight."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Number of inputs that are sent together, because sending one costs as much as sending several. Small windows send fewer: an
-# eighth of their capacity.
+# The maximum number of inputs that are passed to native code together, because passing several costs as much as passing
+# one. A small window passes an eighth of its capacity.
 _MAX_BATCH = 32
 
 
@@ -36,32 +37,33 @@ def check_arguments(concurrency: int, ordered: bool, on_error: str) -> None:
 
 
 class Window(Generic[R]):
-    """Takes inputs from an iterator, and hands over results, with a bounded number of calls in between.
+    """Takes inputs from the caller's iterator, makes a bounded number of calls at a time, and hands their results to
+    the caller.
 
-    Nothing is lost if a signal handler raises, which can happen wherever a function is called or has just returned: an
-    object that moves from one place to another is in both until it has arrived. An input from the caller's iterator stays in
-    ``_taken`` until native code has accepted it. A result stays in ``_ready`` or ``_handing`` until the caller has it. No
-    signal handler runs between two lines that call no function.
+    Nothing is lost if a signal handler raises an exception. A signal handler can run wherever a function is called or
+    has just returned, but not between two lines that call no function. An object that moves from one container to
+    another therefore stays in the first until it is in the second. An input stays in ``_taken_inputs`` until native
+    code has accepted it. A result stays in ``_ready_results`` or ``_outgoing_results`` until the caller has it.
     """
 
     __slots__ = (
         "_attributes",
         "_batch_size",
         "_calls",
-        "_closing",
+        "_closing_calls",
         "_first_index",
-        "_handing",
+        "_outgoing_results",
         "_is_raw",
         "_is_taking",
         "_lock",
         "_observers",
-        "_process",
+        "_process_id",
         "_progress",
-        "_ready",
-        "_resolving",
+        "_ready_results",
+        "_row_requests",
         "_returns_errors",
         "_source",
-        "_taken",
+        "_taken_inputs",
     )
 
     _source: Iterator[Any] | None
@@ -76,27 +78,29 @@ class Window(Generic[R]):
         on_error: str,
         raw: bool,
     ) -> None:
-        # The caller's iterator of inputs. None at its end, or once no more inputs are wanted.
+        # The caller's iterator of inputs. None after its end, or if no more inputs are wanted.
         self._source = source
-        # None once the window is closed.
+        # The native calls of the job. None if the window is closed.
         self._calls = calls
-        # Several threads may take results. Reentrant, because the caller's iterator may itself use this window.
+        # Several threads may take results. The lock is reentrant, because the caller's iterator may itself use this
+        # window.
         self._lock = RLock()
         self._batch_size = min(max(calls.capacity // 8, 1), _MAX_BATCH)
-        # Inputs that are not in flight yet, and the index of the first of them.
-        self._taken: list[Any] = []
+        # Inputs that the window has taken and native code has not accepted yet, and the index of the first of these
+        # inputs.
+        self._taken_inputs: list[Any] = []
         self._first_index = 0
-        # True if the caller's iterator is running.
+        # True while the caller's iterator is running.
         self._is_taking = False
-        # Results that native code has read, and requests to resolve rows. The next one is the last item.
-        self._ready: list[Any] = []
-        # Results on their way to the caller, by thread.
-        self._handing: dict[int, R] = {}
-        # Requests that threads are resolving, by thread.
-        self._resolving: dict[int, _native.ResolveRequest] = {}
+        # Results of native code, and its requests to resolve rows. The last item is the next to be handled.
+        self._ready_results: list[Any] = []
+        # Results that are being handed to the caller, by the id of the caller's thread.
+        self._outgoing_results: dict[int, R] = {}
+        # Requests to resolve a row, by the id of the thread that calls `resolve` for it.
+        self._row_requests: dict[int, _native.ResolveRequest] = {}
         # Calls whose ledger is being closed.
-        self._closing: _native.BulkCalls | None = None
-        self._process = getpid()
+        self._closing_calls: _native.BulkCalls | None = None
+        self._process_id = getpid()
         self._returns_errors = on_error == "return"
         self._is_raw = raw
         self._progress: Display | None = None
@@ -105,12 +109,12 @@ class Window(Generic[R]):
         # Observers of the calls in flight, by index.
         self._observers: dict[int, CallObserver] = {}
 
-    def _make_input(self, index: int, given: Any) -> Any:
+    def _make_input(self, index: int, caller_input: Any) -> Any:
         """Converts an input of the caller to an input of native code."""
-        return given
+        return caller_input
 
     def _is_sent(self, index: int) -> bool:
-        """True if the call of this input is sent: invalid inputs are not."""
+        """Returns whether the call of this input is sent. Calls of invalid inputs are not sent."""
         return True
 
     def _make_result(self, result: _native.BulkResult) -> R:
@@ -118,17 +122,17 @@ class Window(Generic[R]):
         raise NotImplementedError
 
     def _hand_over(self) -> R:
-        """Returns this thread's result to the caller, or raises its error."""
+        """Returns the result of this thread in ``_outgoing_results`` to the caller, or raises the result's error."""
         raise NotImplementedError
 
     def _resolve_row(self, request: _native.ResolveRequest) -> None:
-        """Calls the program's function ``resolve`` for a row."""
+        """Calls the caller's function ``resolve`` for a row."""
 
     def _raise_last_error(self) -> None:
-        """After the last result, raises the error that no result has reported."""
+        """Called after the last result: raises an error that no result has reported, if there is one."""
 
     def _stop_on_exception(self) -> None:
-        """Stops the job because an exception leaves the iterator."""
+        """Stops the job because the iterator raises an exception."""
         self._close()
 
     def _end(self) -> None:
@@ -138,104 +142,112 @@ class Window(Generic[R]):
     def _advance(self) -> _native.BulkCalls | None:
         """Sends inputs and prepares this thread's next result.
 
-        Returns the calls to wait for, or None if the result is in ``_handing`` or there are no more results.
+        Returns the calls to wait for, or None if the result is in ``_outgoing_results`` or there are no more results.
         """
         thread = get_ident()
         while True:
-            if thread not in self._resolving:
+            if thread not in self._row_requests:
                 calls = self._take_ready(thread)
-                if thread not in self._resolving:
+                if thread not in self._row_requests:
                     return calls
-            # Without the lock: the program's function may take long, or hang, while another thread cancels the job. After an
-            # exception, the next call of this method calls the function again.
-            self._resolve_row(self._resolving[thread])
-            del self._resolving[thread]
+            # Does not hold the lock: the function `resolve` may take long, or hang, and meanwhile another thread may
+            # cancel the job. If `resolve` raises, the next call of this method calls it again.
+            self._resolve_row(self._row_requests[thread])
+            del self._row_requests[thread]
 
     def _take_ready(self, thread: int) -> _native.BulkCalls | None:
-        """Like ``_advance``, but only moves a request to resolve a row to ``_resolving``."""
+        """Like ``_advance``, but does not call ``resolve``: moves a request to resolve a row to ``_row_requests``."""
         with self._lock:
             calls = self._calls
-            # An existing result was interrupted on its way to the caller.
-            if calls is None or thread in self._handing:
+            # If there is a result already, a signal handler has interrupted its handover to the caller.
+            if calls is None or thread in self._outgoing_results:
                 return None
-            self._fill(calls)
-            while not self._ready or isinstance(self._ready[-1], _native.ResolveRequest) or getpid() != self._process:
-                if self._ready and isinstance(self._ready[-1], _native.ResolveRequest):
-                    self._resolving[thread] = self._ready[-1]
-                    del self._ready[-1]
+            self._fill_window(calls)
+            while (
+                not self._ready_results
+                or isinstance(self._ready_results[-1], _native.ResolveRequest)
+                or getpid() != self._process_id
+            ):
+                if self._ready_results and isinstance(self._ready_results[-1], _native.ResolveRequest):
+                    self._row_requests[thread] = self._ready_results[-1]
+                    del self._ready_results[-1]
                     return None
-                if calls.in_flight == 0 and not self._ready:
+                if calls.in_flight == 0 and not self._ready_results:
                     if not self._is_taking:
                         self._close()
                     return None
-                # Fails in a forked child, which must not deliver results that its parent delivers too.
-                unwrap(calls.take(self._ready, raw=self._is_raw))
-                if not self._ready:
+                # `take` fails in a forked child: only the parent process may deliver the results.
+                unwrap(calls.take(self._ready_results, raw=self._is_raw))
+                if not self._ready_results:
                     return calls
-            # A local variable, because logging filters may close this window.
-            ready = self._ready
+            # `_make_result` may run a logging filter, which may close this window and so replace `_ready_results`.
+            ready = self._ready_results
             result = self._make_result(ready[-1])
-            self._handing[thread] = result
+            self._outgoing_results[thread] = result
             del ready[-1]
             if self._progress is not None:
                 self._progress.advance()
             return None
 
-    def _fill(self, calls: _native.BulkCalls) -> None:
+    def _fill_window(self, calls: _native.BulkCalls) -> None:
         """Sends inputs until the window is full."""
         while True:
-            if self._taken:
-                self._push(calls)
+            if self._taken_inputs:
+                self._push_inputs(calls)
             if calls.has_stopped:
                 self._source = None
-            free = calls.capacity - calls.in_flight - len(self._ready)
+            free = calls.capacity - calls.in_flight - len(self._ready_results)
             if self._source is None or free < self._batch_size:
                 return
-            self._take(self._source)
+            self._take_inputs(self._source)
 
-    def _take(self, source: Iterator[Any]) -> None:
+    def _take_inputs(self, source: Iterator[Any]) -> None:
         """Takes a batch of inputs from the caller's iterator."""
         count = 0
         was_taking, self._is_taking = self._is_taking, True
         try:
-            for given in islice(source, self._batch_size):
-                self._taken.append(given)
+            for caller_input in islice(source, self._batch_size):
+                self._taken_inputs.append(caller_input)
                 count += 1
         finally:
             self._is_taking = was_taking
         if count < self._batch_size:
             self._source = None
 
-    def _push(self, calls: _native.BulkCalls) -> None:
-        """Sends the inputs in ``_taken``."""
+    def _push_inputs(self, calls: _native.BulkCalls) -> None:
+        """Sends the inputs in ``_taken_inputs``."""
         inputs, traces = self._make_inputs(calls)
         unwrap(calls.push(inputs, traces=traces, first_index=self._first_index))
-        self._forget_pushed(calls)
+        self._forget_pushed_inputs(calls)
 
     def _make_inputs(
         self, calls: _native.BulkCalls, *, are_sent: bool = True
     ) -> tuple[list[Any], list[_native.CallTrace | None] | None]:
-        """Converts the inputs in ``_taken`` for native code. Returns them, and the trace of each if calls are observed."""
+        """Converts the inputs in ``_taken_inputs`` for native code. Also returns the trace of each input, if calls are
+        observed."""
         while True:
-            self._forget_pushed(calls)
+            self._forget_pushed_inputs(calls)
             first = self._first_index
-            inputs = [self._make_input(index, given) for index, given in enumerate(self._taken[:], first)]
+            inputs = [
+                self._make_input(index, caller_input) for index, caller_input in enumerate(self._taken_inputs[:], first)
+            ]
             traces = None
             if are_sent and may_be_observed():
                 indices = range(first, first + len(inputs))
-                traces = [self._observe(index) if self._is_sent(index) else None for index in indices]
-            # Both steps may run code of the program that uses this window. In that case, start again.
+                traces = [self._observe_call(index) if self._is_sent(index) else None for index in indices]
+            # Both steps may run code of the caller, and that code may use this window. If it has pushed inputs, start
+            # again.
             if calls.pushed == first:
                 return inputs, traces
 
-    def _forget_pushed(self, calls: _native.BulkCalls) -> None:
-        """Removes the inputs that native code has accepted from ``_taken``."""
+    def _forget_pushed_inputs(self, calls: _native.BulkCalls) -> None:
+        """Removes the inputs that native code has accepted from ``_taken_inputs``."""
         pushed = calls.pushed
-        del self._taken[: pushed - self._first_index]
+        del self._taken_inputs[: pushed - self._first_index]
         self._first_index = pushed
 
-    def _observe(self, index: int) -> _native.CallTrace | None:
-        """Makes an observer for the call with this index, unless it has one."""
+    def _observe_call(self, index: int) -> _native.CallTrace | None:
+        """Makes the observer of the call with this index, unless the call has one already. Returns its trace."""
         observer = self._observers.get(index) or observe_call(lambda: self._attributes)
         if isinstance(observer, CallObserver):
             self._observers[index] = observer
@@ -257,14 +269,14 @@ class Window(Generic[R]):
     def _close(self) -> None:
         with self._lock:
             calls, self._calls, self._source = self._calls, None, None
-            self._taken, self._ready = [], []
+            self._taken_inputs, self._ready_results = [], []
         if calls is not None:
-            self._release(calls)
+            self._release_calls(calls)
             while self._observers:
                 self._observers.popitem()[1].end(None)
             self._hide_progress()
 
-    def _release(self, calls: _native.BulkCalls) -> None:
+    def _release_calls(self, calls: _native.BulkCalls) -> None:
         """Aborts calls whose results are no longer wanted."""
         calls.close()
 
@@ -272,13 +284,13 @@ class Window(Generic[R]):
         calls, name = getattr(self, "_calls", None), type(self).__name__
         if calls is None:
             return f"<{name}: ended>"
-        in_flight = calls.in_flight + len(self._ready)
+        in_flight = calls.in_flight + len(self._ready_results)
         return f"<{name}: {calls.pushed - in_flight} done, {in_flight} in flight>"
 
     def __del__(self) -> None:
-        # If the arguments were invalid, there are no attributes.
+        # If the constructor has raised an error, there are no attributes.
         if getattr(self, "_calls", None) is not None and not sys.is_finalizing():
-            # Does not wait until the ledger is closed.
+            # Aborts the calls in flight, and does not wait until the ledger is closed.
             self._calls.close()  # type: ignore[union-attr]
             self._close()
 
@@ -294,11 +306,12 @@ class SyncWindow(Window[R], Closable):
     def __next__(self) -> R:
         try:
             while (calls := self._advance()) is not None:
-                # In short steps: between these, signal handlers run, and another thread may take the last result.
+                # Waits in short steps. Between the steps, signal handlers run, and another thread may take the last
+                # result.
                 answer_queued_requests()
                 unwrap(wait_cooperatively(calls.wait))
                 self._flush_observers()
-            if get_ident() in self._handing:
+            if get_ident() in self._outgoing_results:
                 return self._hand_over()
             self._wait_for_end()
             self._raise_last_error()
@@ -310,9 +323,9 @@ class SyncWindow(Window[R], Closable):
 
     def _wait_for_end(self) -> None:
         """Waits until the ledger is closed, so that the next job, or a forked child, can open it."""
-        while (calls := self._closing) is not None:
+        while (calls := self._closing_calls) is not None:
             if wait_cooperatively(calls.wait_for_end):
-                self._closing = None
+                self._closing_calls = None
 
 
 class AsyncWindow(Window[R], AsyncClosable):
@@ -327,7 +340,7 @@ class AsyncWindow(Window[R], AsyncClosable):
         try:
             while (calls := self._advance()) is not None:
                 await self._wait_for_event(calls)
-            if get_ident() in self._handing:
+            if get_ident() in self._outgoing_results:
                 return self._hand_over()
             await self._wait_for_end_async()
             self._raise_last_error()
@@ -341,9 +354,9 @@ class AsyncWindow(Window[R], AsyncClosable):
         """Waits until the ledger is closed, so that the next job, or a forked child, can open it."""
         from dealkit._calls.event_loop import wait_for
 
-        while (calls := self._closing) is not None:
+        while (calls := self._closing_calls) is not None:
             if calls.has_ended:
-                self._closing = None
+                self._closing_calls = None
             else:
                 await wait_for(calls.notify_end, None)
 

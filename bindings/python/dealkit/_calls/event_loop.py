@@ -1,7 +1,7 @@
 """Futures of asyncio event loops, which native code resolves through a mailbox for each loop.
 
-Native code cannot resolve a future itself, because it runs no Python code. It puts the future into the loop's mailbox and wakes
-the loop, which resolves all futures in the mailbox.
+Native code runs no Python code, so it cannot resolve a future itself. It puts the future into the mailbox of the
+future's event loop and wakes the loop. The loop then resolves all futures in its mailbox.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dealkit._core.errors import unwrap
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-# Interval in seconds at which trace events of a call in flight are reported.
+# The interval, in seconds, at which the trace events (retries, for example) of a call in flight are reported.
 _FLUSH_INTERVAL = 0.25
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = WeakKeyDictionary()
@@ -25,8 +25,9 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _native.Mailbox] = Weak
 def _deliver(mailbox: _native.Mailbox) -> None:
     """Resolves the futures in a mailbox. Runs on the mailbox's event loop.
 
-    A signal handler may run between any two bytecodes, and cancel a future or raise. So a future stays in the mailbox until it
-    is resolved. If this function raises, native code wakes the loop again for the rest.
+    A signal handler may run between any two bytecodes, and may cancel a future or raise an exception. A future
+    therefore stays in the mailbox until it is resolved. If this function raises, native code wakes the loop again for
+    the remaining futures.
     """
     future = mailbox.first()
     while future is not None:
@@ -34,22 +35,23 @@ def _deliver(mailbox: _native.Mailbox) -> None:
             if not future.done():
                 future.set_result(None)
         except asyncio.InvalidStateError:
-            pass  # Cancelled since `done`.
+            pass  # The future was cancelled after the check of `done`.
         future = mailbox.next(future)
 
 
 def mailbox(loop: asyncio.AbstractEventLoop) -> _native.Mailbox:
     """Returns the mailbox of an event loop."""
-    found = _mailboxes.get(loop)
-    if found is None:
-        found = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
-    return found
+    loop_mailbox = _mailboxes.get(loop)
+    if loop_mailbox is None:
+        loop_mailbox = _mailboxes[loop] = _native.open_mailbox(ref(loop), _deliver)
+    return loop_mailbox
 
 
 def wait_for(
     notify: Callable[[_native.Mailbox, Any], _native.Failure | None], flush: Callable[[], None] | None
 ) -> Awaitable[None]:
-    """Waits for an event: the native method ``notify`` then resolves a future. Calls ``flush`` periodically meanwhile."""
+    """Waits until the native object behind ``notify`` has an event, and so resolves a future. Calls ``flush``
+    periodically."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     unwrap(notify(mailbox(loop), future))

@@ -1,4 +1,4 @@
-"""The session of a client: its options and connections, until it is closed."""
+"""The session of a client: its options and its connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Sends calls. The resources of a client refer to its session instead of the client."""
+    """The session of a client, which sends its calls. ``client.agents`` and ``client.deals`` refer to the session."""
 
     __slots__ = ("client", "is_async", "key_source", "options")
 
@@ -32,11 +32,13 @@ class Session:
         self.client: _native.NativeClient | None = client
         """The native client, or None once the session is closed."""
         self.options: dict[str, Any] = options
-        """The client's options, for pickling and ``with_options``. Never shown, because the service key is one of them."""
+        """The client's options, for pickling and ``with_options``. No repr shows them, because they include the service
+        key."""
         self.key_source: tuple[KeyProvider, _native.KeySource] | None = key_source
-        """The callable that provides the key, if there is one."""
+        """The provider that calls the caller's key function, and its native counterpart; None if the key is not a
+        function."""
         self.is_async: bool = is_async
-        """True if the calls are awaited."""
+        """True for the session of an ``AsyncClient``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (restore_session, (self.options, self.client is None, self.is_async))
@@ -59,9 +61,9 @@ class Session:
         raw: bool = False,
         id: str | None = None,
     ) -> Any:
-        """Sends a call and waits for its end. Returns its value or, with ``raw``, the whole response.
+        """Sends a call and waits for its end. Returns the value in the response or, with ``raw``, the whole response.
 
-        ``id`` is the requested identifier, which the exception of a failed call has as an attribute.
+        ``id`` is the requested identifier. If the call fails, it becomes the ``id`` of the exception.
         """
         call_options = native_options(options)
         with observe_call(lambda: self.describe(call)) as observer:
@@ -80,21 +82,21 @@ class Session:
         id: str | None = None,
         detached: bool = False,
     ) -> Any:
-        """Like ``send``, for asyncio. Cancelling it aborts the request, unless the call is detached."""
+        """Like ``send``, for asyncio. Cancelling the coroutine aborts the request, unless the call is detached."""
         # Imported here, because asyncio takes long to import.
         from dealkit._calls.event_loop import wait_for
 
         call_options = native_options(options)
         with observe_call(lambda: self.describe(call)) as observer:
             client = self.require_client()
-            background = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
+            background_call = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
             try:
-                await wait_for(background.notify, observer.flush)
+                await wait_for(background_call.notify, observer.flush)
             finally:
                 # Has no effect on a call that has ended. A detached call continues even if its event loop ends.
                 if not detached:
-                    background.abort()
-            return unwrap(background.take(), id)
+                    background_call.abort()
+            return unwrap(background_call.take(), id)
 
     def describe(self, call: _native.Call | _native.CreateOnce) -> Any:
         """Describes a call as a dict of OpenTelemetry attributes: method, URL template, host and port."""
@@ -102,7 +104,8 @@ class Session:
 
 
 def open_session(options: dict[str, Any], shared: Session | None, is_async: bool) -> Session:
-    """Opens a session with a client's options. It shares the connections of ``shared`` where the options permit that."""
+    """Opens a session with a client's options. The session shares the connections of ``shared`` if the options permit
+    it."""
     if options.get("headers") is not None:
         options["headers"] = pairs("headers", options["headers"])
     options = _complete_from_environment(options)
@@ -115,29 +118,32 @@ def open_session(options: dict[str, Any], shared: Session | None, is_async: bool
 
 
 def _complete_from_environment(options: dict[str, Any]) -> dict[str, Any]:
-    """Adds the URL and the key from the environment, so that a pickled client has them on another machine.
+    """Adds the URL and the key from the environment to the options, so that a pickled client works on another machine.
 
     An empty variable counts as unset.
     """
-    completed = {name: value for name, value in options.items() if value is not None}
+    completed_options = {name: value for name, value in options.items() if value is not None}
     for names in (("base_url",), ("service_key", "service_key_file")):
         variables = {name: f"DEALKIT_{name.upper()}" for name in names}
-        if not completed.keys() & names:
-            completed |= {name: environ[variable] for name, variable in variables.items() if environ.get(variable)}
-        if len(completed.keys() & names) != 1:
+        if not completed_options.keys() & names:
+            completed_options |= {
+                name: environ[variable] for name, variable in variables.items() if environ.get(variable)
+            }
+        if len(completed_options.keys() & names) != 1:
             from dealkit.exceptions import ConfigError
 
-            if names[0] in completed:
+            if names[0] in completed_options:
                 raise ConfigError(
                     f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
                 )
-            needed = " or ".join(variables.values())
-            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {needed}")
-    return completed
+            variable_names = " or ".join(variables.values())
+            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {variable_names}")
+    return completed_options
 
 
 def _open_key_source(function: Any, shared: Session | None, is_async: bool) -> tuple[KeyProvider, _native.KeySource]:
-    """Opens a key source. Clients with the same callable share one, and so the same key."""
+    """Opens a key source. If ``shared`` has the same key function, returns its key source, so that both use the same
+    key."""
     if shared is not None and shared.key_source is not None and shared.key_source[0].function == function:
         return shared.key_source
     provider = KeyProvider(function, is_async)
@@ -159,7 +165,7 @@ def native_options(options: CallOptions) -> _native.Options | None:
 
 
 def _wait(call: _native.BlockingCall, flush: Callable[[], None] | None) -> Any:
-    """Waits for a call in short steps. Between these, Python runs signal handlers, which may raise."""
+    """Waits for a call in short steps. Between the steps, Python runs signal handlers, which may raise."""
     try:
         while True:
             answer_queued_requests()

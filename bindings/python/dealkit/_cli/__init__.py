@@ -1,7 +1,7 @@
 """The console command ``dealkit``, for people who do not write code.
 
-``arguments`` defines the commands and their options. A command prints text as it works. It also fills
-``options.result``, the object with counts, files and errors that ``--json`` prints at the end.
+The module ``arguments`` defines the commands and their options. A command prints text while it works. It also fills
+``options.result``, an object with counts, files and errors, which ``--json`` prints at the end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print_message("stopped")
             code = 130
         _flush_output()
-        # Output to a closed terminal is lost, which does not change the exit code.
+        # Output to a closed terminal is lost, but that does not change the exit code.
         return signals.code or code
 
 
@@ -68,7 +68,8 @@ def _run_command(arguments: Sequence[str], signals: Signals) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Commands report errors of their own files by name. An error without a file name comes from standard output.
+        # The commands themselves report errors of the files that they use. The remaining errors are of standard output,
+        # and have no file name.
         print_message(
             f"{escape_controls(error.filename or 'standard output')} cannot be written: {error.strerror or error}"
         )

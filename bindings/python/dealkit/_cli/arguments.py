@@ -1,4 +1,4 @@
-"""The commands and their options, parsed with argparse, which needs no further package."""
+"""The commands and their options, parsed with argparse."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TEXT_OPTIONS = ("base_url", "date_format", "deal", "encoding", "id", "key", "ma
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parses the command line. `run` of the result names the function that runs the command: its module and its name.
-    Exits if the arguments are invalid.
+    """Parses the command line. The attribute `run` of the result names the module and the function that run the
+    command. Exits if the arguments are invalid.
     """
     parser = _build_parser()
     if "_ARGCOMPLETE" in os.environ:
@@ -41,9 +41,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         import argcomplete
 
         argcomplete.autocomplete(parser)
-    options, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        options.parser.error(_describe_unknown_arguments(unknown, options.parser))
+    options, unknown_arguments = parser.parse_known_args(arguments)
+    if unknown_arguments:
+        options.parser.error(_describe_unknown_arguments(unknown_arguments, options.parser))
     if "run" not in options:
         options.parser.print_help()
         options.parser.exit()
@@ -55,27 +55,27 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _describe_unknown_arguments(unknown: list[str], parser: argparse.ArgumentParser) -> str:
+def _describe_unknown_arguments(unknown_arguments: list[str], parser: argparse.ArgumentParser) -> str:
     """Describes arguments that a command does not take, without their values."""
-    names = [name.partition("=")[0] for name in unknown if name.startswith("--")]
+    names = [name.partition("=")[0] for name in unknown_arguments if name.startswith("--")]
     if not names:
         return "too many arguments"
     text = f"there is no option {names[0]} here"
-    known = [option for action in parser._actions for option in action.option_strings]
-    if similar := get_close_matches(names[0], known, 1, 0.8):
-        return f"{text}; is it {similar[0]}?"
+    known_options = [option for action in parser._actions for option in action.option_strings]
+    if similar_options := get_close_matches(names[0], known_options, 1, 0.8):
+        return f"{text}; is it {similar_options[0]}?"
     mentions_key = "key" in names[0] or "token" in names[0]
     return f"{text}; the service key goes into DEALKIT_SERVICE_KEY" if mentions_key else text
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors repeat no values, because a value may be a key in the wrong position."""
+    """A parser whose errors repeat no values, because a user may have passed the service key by mistake."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **settings)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        # Flushes the help, which may still be in the buffer.
+        # Flushes the help text, which may still be in the buffer.
         sys.stdout.flush()
         super().exit(status, message)
 
@@ -206,8 +206,8 @@ def _add_export(group: Any) -> None:
         "duplicates are retrieved once",
         required=True,
     )
-    out = "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv or .parquet"
-    _add_argument(parser, "--out FILE", out, required=True)
+    out_help = "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv or .parquet"
+    _add_argument(parser, "--out FILE", out_help, required=True)
     _add_argument(
         parser, "--exclude-ids FILE", "like --ids: deals that are not retrieved again; repeatable", **_REPEATABLE
     )
@@ -233,32 +233,37 @@ def _add_import(group: Any) -> None:
     _add_argument(
         parser, "--map COLUMN=FIELD", "the field of a column that is not named like it; repeatable", **_REPEATABLE
     )
-    words = (
+    value_help = (
         'what a cell means, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
     )
-    _add_argument(parser, "--map-value FIELD:CELL=VALUE", words, **_REPEATABLE)
-    dates = "how dates are written, such as %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31); repeatable"
-    _add_argument(parser, "--date-format FORMAT", dates, **_REPEATABLE)
+    _add_argument(parser, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
+    date_help = "how dates are written, such as %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31); repeatable"
+    _add_argument(parser, "--date-format FORMAT", date_help, **_REPEATABLE)
     _add_argument(
         parser, "--phone-country CODE", "the country, such as DE, of phone numbers without; needs dealkit[phone]"
     )
-    ledger = (
+    ledger_option_help = (
         "where to record what was sent and its outcome, so that another run creates no agent twice: a file, or the URL of a "
         "PostgreSQL database, postgresql://… (default: DEALKIT_LEDGER, or else agents-SERVICE.ledger next to the table)"
     )
-    _add_argument(parser, "--ledger FILE", ledger, default=_default_ledger())
-    key = "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email)"
-    _add_argument(parser, "--key COLUMN", key)
+    _add_argument(parser, "--ledger FILE", ledger_option_help, default=_default_ledger())
+    key_help = (
+        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email)"
+    )
+    _add_argument(parser, "--key COLUMN", key_help)
     _add_argument(
         parser, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice"
     )
     _add_argument(parser, "--wait-in-flight", "wait for rows that another import is sending")
     _add_argument(parser, "--dry-run", "show what would be sent and what is wrong; send nothing")
     _add_argument(parser, "--yes", "do not ask first")
-    report = "the CSV file for the rows' results (default: the table's name with .report.csv; none after a dry run)"
-    _add_argument(parser, "--report FILE", report)
+    report_help = (
+        "the CSV file for the rows' results (default: the table's name with .report.csv; none after a dry run)"
+    )
+    _add_argument(parser, "--report FILE", report_help)
     _add_argument(parser, "--encoding NAME", _ENCODING_HELP)
-    # Lower than the library's default: if the service fails, a person must look up every row in flight.
+    # The limit is lower than the library's default, because a person must look up every row in flight if the service
+    # fails.
     _add_request_limits(parser, 8)
     _add_service(parser)
 
@@ -308,9 +313,9 @@ def _add_check(group: Any) -> None:
         "the service reads the specification and where it breaks it. Nothing is created or changed."
     )
     parser = _add_command(group, "check", "", "service.check_service", text, "check", "check --conformance --deal d_1")
-    conformance = "test what the specification leaves open: other keys, methods and paths, unknown deals"
-    _add_argument(parser, "--conformance", conformance, dest="run", action="store_const", const="conformance.run")
+    conformance_help = "test what the specification leaves open: other keys, methods and paths, unknown deals"
+    _add_argument(parser, "--conformance", conformance_help, dest="run", action="store_const", const="conformance.run")
     _add_argument(parser, "--deal ID", "for --conformance: the id of a deal, which shows how deals are written")
-    limit = "for --conformance: the maximum number of requests per second (default: 2)"
-    _add_argument(parser, "--rate-limit N", limit, type=_POSITIVE_FLOAT, default=2.0)
+    rate_limit_help = "for --conformance: the maximum number of requests per second (default: 2)"
+    _add_argument(parser, "--rate-limit N", rate_limit_help, type=_POSITIVE_FLOAT, default=2.0)
     _add_service(parser)

@@ -1,6 +1,6 @@
 """Maps the columns of a table to the fields of an agent, and violations back to columns.
 
-Options convert dates, phone numbers and words that the service would not accept in the table's notation.
+Options convert dates, phone numbers and words from the table's notation to values that the service accepts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SAMPLE_DATE = date(1987, 6, 5)
 
 
 class ColumnMapping:
-    """The columns of a table and the field that each of them holds, if any."""
+    """Maps the columns of a table to the fields that they hold. A column may hold no field."""
 
     def __init__(self, header: Sequence[str], options: Namespace) -> None:
         """Maps the header's columns by their names, and then by options such as `--map Mail=email`."""
@@ -56,8 +56,8 @@ class ColumnMapping:
         mapped_indexes: set[int] = set()
         for mapping in options.map:
             # The name of a column may contain an equals sign; the name of a field does not.
-            name, sign, field = (part.strip() for part in mapping.rpartition("="))
-            if not sign:
+            name, equals_sign, field = (part.strip() for part in mapping.rpartition("="))
+            if not equals_sign:
                 raise CommandError("--map takes a column and a field, as in --map Mail=email")
             index = self._find_column(name, "--map")
             if index in mapped_indexes:
@@ -78,10 +78,14 @@ class ColumnMapping:
         self._field_by_pointer = {
             normalize_column_name(field): field for field in (*reversed(FIELDS), *reversed(self._index_by_field))
         }
-        if missing := CreateAgentParams.__required_keys__ - {"profile", *self.fields, *self._cell_parser.constants}:
+        if missing_fields := CreateAgentParams.__required_keys__ - {
+            "profile",
+            *self.fields,
+            *self._cell_parser.constants,
+        }:
             raise CommandError(
-                f"no column holds {' or '.join(sorted(missing))}, which every agent needs. Name the column, as in --map "
-                f'"COLUMN={min(missing)}". The columns are {list_column_names(header)}'
+                f"no column holds {' or '.join(sorted(missing_fields))}, which every agent needs. Name the column, as in --map "
+                f'"COLUMN={min(missing_fields)}". The columns are {list_column_names(header)}'
             )
 
     def _find_column(self, name: str, option: str) -> int:
@@ -100,14 +104,14 @@ class ColumnMapping:
         return indexes[0]
 
     def key_name(self, index: int) -> str:
-        """Returns the name that a ledger records for the keys of a column: the field's name, because each table may
-        name its columns differently.
+        """Returns the name that a ledger records for the idempotency keys in a column. It is the name of the column's
+        field, because each table may name its columns differently.
         """
         return self.fields[index] or self.header[index]
 
     def key_index(self, key: str | None) -> int:
-        """Returns the index of the column that identifies rows: the column in `key`, or else external id or e-mail
-        address.
+        """Returns the index of the column that identifies rows: the column named by `--key`, or else the column with
+        the external id or the e-mail address.
         """
         usual_keys = (field for field in ("profile.external_id", "email") if field in self.fields)
         key_field = key if key is not None else next(usual_keys, None)
@@ -118,8 +122,8 @@ class ColumnMapping:
         return self.fields.index(key_field) if key_field in self.fields else self._find_column(key_field, "--key")
 
     def describe(self) -> list[dict[str, str]]:
-        """Lists each column and its field for the screen. Lists only the first columns that go to metadata or are not
-        sent.
+        """Lists each column and its field for the screen. If many columns go to metadata, or are not sent, lists only
+        the first of them.
         """
         rows: list[dict[str, str]] = []
         counts: Counter[str] = Counter()
@@ -134,7 +138,7 @@ class ColumnMapping:
         return rows
 
     def read_values(self, cells: list[str]) -> dict[str, Any]:
-        """Returns the values of a row by field, without empty cells."""
+        """Parses the cells of a row. Returns the values by field, without empty cells."""
         texts = dict(self._cell_parser.constants)
         for cell, field in zip(cells, self.fields, strict=False):
             if cell and field is not None:
@@ -152,7 +156,7 @@ class ColumnMapping:
 
     def column_for_pointer(self, pointer: str) -> str:
         """Returns the column that a violation concerns, or the field if no column holds it."""
-        # A pointer contains names as the service spells them, such as clientMetadata for client_metadata.
+        # The pointer contains the service's names, such as clientMetadata for client_metadata.
         field = self._field_by_pointer.get(normalize_column_name(pointer.replace("~1", "/")), "")
         return self.column_for_field(field)
 
@@ -162,7 +166,7 @@ class ColumnMapping:
 
 
 def nest_agent_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nests the values of fields as the arguments of `create` are nested."""
+    """Converts values by field to the nested arguments of `create`."""
     arguments: dict[str, Any] = {"profile": {}}
     for field, value in values.items():
         if field.startswith(METADATA):
@@ -184,7 +188,7 @@ def _parse_field(name: str, option: str) -> str:
 
 
 def _find_field(name: str) -> str | None:
-    """Returns the field that has a column's name, ignoring letter case and treating spaces and hyphens as underscores."""
+    """Returns the field with the name of a column, or None. Ignores letter case, spaces and punctuation."""
     if name.lower().startswith(METADATA) and len(name) > len(METADATA):
         return METADATA + name[len(METADATA) :]
     return _FIELDS_BY_NAME.get(normalize_column_name(name))
@@ -196,32 +200,32 @@ class _CellParser:
     def __init__(self, options: Namespace) -> None:
         self._date_formats: list[str] = options.date_format
         for date_format in self._date_formats:
-            # A format that loses a part of the sample date does not describe whole dates.
+            # A format without a day, a month or a year does not reproduce the sample date.
             if _parse_date(_SAMPLE_DATE.strftime(date_format), date_format) != _SAMPLE_DATE:
                 raise CommandError("--date-format must have a day, a month and a year, such as %d.%m.%Y")
         self._parse_phone = _make_phone_parser(options.phone_country) if options.phone_country else None
         self._mapped_cells: dict[tuple[str, str], str] = {}
         for mapping in options.map_value:
             field, _, rest = mapping.partition(":")
-            mapped_cell, sign, value = rest.rpartition("=")
-            if not sign:
+            mapped_cell, equals_sign, value = rest.rpartition("=")
+            if not equals_sign:
                 raise CommandError(
                     '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
                 )
             self._mapped_cells[_parse_field(field, "--map-value"), mapped_cell.strip()] = value.strip()
         self.constants = {field: value for (field, mapped_cell), value in self._mapped_cells.items() if not mapped_cell}
-        """The values of fields for which a row has no cell, by field."""
+        """The values for empty or missing cells, by field, as in `--map-value role:=AGENT`."""
 
     def parse(self, field: str, cell: str) -> Any:
-        """Returns the value in a cell. A cell that no option can parse is returned unchanged, and validation reports
-        it.
+        """Returns the value in a cell. If no option can parse the cell, returns it unchanged. Validation then reports
+        the cell.
         """
         text = self._mapped_cells.get((field, cell), cell)
         if field in _BOOLEAN_FIELDS:
             return _BOOLEANS.get(text.lower(), text)
         if field == "date_of_birth":
             dates = {day for date_format in self._date_formats if (day := _parse_date(text, date_format))}
-            # If two formats give different dates, the date is ambiguous and remains unchanged.
+            # If two formats give different dates, the date is ambiguous, and the cell stays unchanged.
             return dates.pop().isoformat() if len(dates) == 1 else text
         return self._parse_phone(text) if field == "phone" and self._parse_phone is not None else text
 
@@ -231,7 +235,7 @@ def _parse_date(text: str, date_format: str) -> date | None:
         moment = datetime.strptime(text, date_format)
     except ValueError:
         return None
-    # strptime also accepts dates without separators, such as 199021. Formatting the date again shows the difference.
+    # strptime also accepts dates without separators, such as 199021. Such a date differs from the date formatted again.
     if re.sub(r"\b0+(?=\d)", "", moment.strftime(date_format)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
         return None
     day = moment.date()
@@ -239,13 +243,13 @@ def _parse_date(text: str, date_format: str) -> date | None:
     return day.replace(year=day.year - 100) if "%y" in date_format and day > date.today() else day
 
 
-# Long numbers in spreadsheet notation: 4915100000012.0, 4.9151E+12.
+# Long numbers in the notation of spreadsheets, such as 4915100000012.0 or 4.9151E+12.
 _SPREADSHEET_NUMBER = re.compile(r"\d+\.0*|[\d.,]+[eE][+-]?\d+")
 
 
 def _make_phone_parser(country: str) -> Callable[[str], str]:
-    """Returns a function that formats the phone numbers of a country as +, country code and digits. A number that would
-    lose or gain digits is returned unchanged, and validation reports it.
+    """Returns a function that formats the phone numbers of a country as +, country code and digits. If the function
+    cannot parse a number, it returns the number unchanged, and validation reports the number.
     """
     try:
         import phonenumbers

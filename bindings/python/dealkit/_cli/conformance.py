@@ -1,8 +1,8 @@
-"""`dealkit check --conformance`: tests which variant of the specification a service follows, and where it violates the
-specification.
+"""`dealkit check --conformance`: tests where a service violates the specification, and how it behaves where the
+specification leaves details open. The sandbox calls such a behavior a variant, and can simulate it.
 
-The requests in the tables below create and change nothing. The result shows nothing from the service's responses,
-because they may contain personal data or the key.
+The requests in the tables below create and change nothing. The output shows no content of the service's responses,
+because it may be personal data or the key.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class _Probe(NamedTuple):
 
     name: str
     request: str
-    """Method and path below /v1. `{no}` stands for the id of a deal that does not exist, `{deal}` for the id of a known
-    deal, if one is given.
+    """The method, and the path below /v1. `{no}` stands for the id of a deal that does not exist, and `{deal}` for the
+    id in `--deal`.
     """
     allowed_statuses: str
-    """The statuses that the specification allows. The first is the sandbox's default."""
+    """The statuses that the specification allows. The sandbox responds with the first of them by default."""
     rule: str
     variants: Mapping[int, str] = {}
-    """The sandbox variants that use another status than the default, by status."""
+    """The sandbox variants that respond with a different status than the sandbox's default, by status."""
     uses_unknown_key: bool = False
     """True for a request with a key that the service does not know."""
     headers: Mapping[str, str] = {}
@@ -89,9 +89,7 @@ class _Response(NamedTuple):
 
     @property
     def error_variant(self) -> str:
-        """The sandbox variant that sends errors with such a body. The body itself is not shown: it may contain
-        anything.
-        """
+        """The sandbox variant that sends error responses with a body like this response's body."""
         if not self.body:
             return "errors-empty"
         if isinstance(document := self.json(), dict):
@@ -107,7 +105,7 @@ def run(options: Namespace) -> int:
     """Sends the requests and reports the results."""
     probes = [*_PROBES, *(_DEAL_PROBES if options.deal else ())]
     responses: dict[str, _Response] = {}
-    rows, breaches, interruption = [], 0, None
+    rows, breach_count, interruption = [], 0, None
     with (
         make_client(options, max_retries=0) as client,
         client.with_options(service_key=generate_unknown_id()) as client_with_unknown_key,
@@ -118,7 +116,7 @@ def run(options: Namespace) -> int:
                 response, breach = _send_probe(
                     client_with_unknown_key if probe.uses_unknown_key else client, probe, options.deal
                 )
-                breaches += bool(breach)
+                breach_count += bool(breach)
                 if response is not None and not breach:
                     responses[probe.name] = response
                 is_reference = response is not None and probe.allowed_statuses.startswith(str(response.status))
@@ -129,9 +127,9 @@ def run(options: Namespace) -> int:
                 rows.append({"Question": probe.name, "Answer": status, "Verdict": verdict})
         except DealkitError as error:
             interruption = to_command_error(error)
-    detected = {*_find_variants(probes, responses)}
-    variants = [name for name in VARIANTS if name in detected]
-    counts = {"asked": len(rows), "breaches": breaches}
+    detected_variants = {*_find_variants(probes, responses)}
+    variants = [name for name in VARIANTS if name in detected_variants]
+    counts = {"asked": len(rows), "breaches": breach_count}
     options.result.update(
         counts=counts, variants=variants, answers=[{name.lower(): text for name, text in row.items()} for row in rows]
     )
@@ -142,12 +140,12 @@ def run(options: Namespace) -> int:
     print_result(f"\nTo respond like the service:\n  dealkit-server --variant {','.join(variants) or 'reference'}")
     if not options.deal:
         print_result("Without --deal ID, it is not known how deals are written, and whether keys guard them.")
-    return INCOMPLETE if breaches else DONE
+    return INCOMPLETE if breach_count else DONE
 
 
 def _send_probe(client: Client, probe: _Probe, deal_id: str | None) -> tuple[_Response | None, str]:
-    """Sends a request. Returns the response, if there was one, and the rule that it violates, or "". Raises the error
-    if further requests would be pointless.
+    """Sends a request. Returns the response, or None if there was none, and the rule that the service violates, or "".
+    Raises the error of the call if further requests would be pointless.
     """
     method, path = probe.request.split()
     segments = [
@@ -157,7 +155,7 @@ def _send_probe(client: Client, probe: _Probe, deal_id: str | None) -> tuple[_Re
         raw = client.request(method, *segments, headers=probe.headers)
         response = _Response(raw.status_code, raw.headers, raw.body)
     except APIStatusError as error:
-        # A rejected key or a request to slow down ends the check, and the error explains the reason.
+        # The check ends if the service rejects the key or asks for fewer requests. The error has the reason.
         if error.status_code in (429, 503) or (error.status_code == 401 and probe.rule == _DEAL_RULE):
             raise
         response = _Response(error.status_code, error.headers, error.body)
@@ -181,7 +179,7 @@ def _find_breach(probe: _Probe, response: _Response, deal_id: str | None) -> str
 
 
 def _find_variants(probes: list[_Probe], responses: Mapping[str, _Response]) -> Iterator[str]:
-    """Returns the sandbox variants that respond like this service."""
+    """Yields the names of the sandbox variants that respond like this service. Yields '' if none does."""
     for probe in probes:
         if (response := responses.get(probe.name)) is not None:
             yield probe.variants.get(response.status, "")
@@ -192,8 +190,8 @@ def _find_variants(probes: list[_Probe], responses: Mapping[str, _Response]) -> 
         yield "chunked"
     if known_deal is not None:
         feature_counts: Counter[str] = Counter()
-        # Numbers are read as strings, to see how they are written. A document that is nested too deeply has no
-        # features.
+        # Numbers are read as strings, because their notation matters. A document that is nested too deeply counts as
+        # empty.
         _count_document_features(Deal, known_deal.json(parse_int=str, parse_float=str) or {}, feature_counts)
         if not feature_counts["present"] and (feature_counts["null"] or feature_counts["missing"]):
             yield "nulls" if feature_counts["null"] else "sparse"
@@ -201,10 +199,12 @@ def _find_variants(probes: list[_Probe], responses: Mapping[str, _Response]) -> 
 
 
 def _count_document_features(model: Any, document: Mapping[str, Any], feature_counts: Counter[str]) -> None:
-    """Counts optional fields, undocumented fields, and unusual numbers and times in a document."""
-    documented = {field.wire_name: field for field in fields(model)}
-    feature_counts["extra"] += len(document.keys() - documented.keys())
-    for name, field in documented.items():
+    """Counts the features of a document by which variants differ: missing optional fields, undocumented fields, and
+    unusual numbers and times.
+    """
+    fields_by_name = {field.wire_name: field for field in fields(model)}
+    feature_counts["extra"] += len(document.keys() - fields_by_name.keys())
+    for name, field in fields_by_name.items():
         value, kind = document.get(name), (get_args(field.type) or [field.type])[0]
         if value is None:
             feature_counts["null" if name in document else "missing"] += not field.required

@@ -25,13 +25,14 @@ _MAX_HEADER_LINES = 100
 MAX_COLUMNS_SHOWN = 20
 """The number of columns of one kind that are shown. A table may have a million."""
 
-# A spreadsheet evaluates a cell that begins like this as a formula.
+# The beginning of a cell that a spreadsheet would evaluate as a formula.
 _FORMULA = re.compile(r"'*\s*[=+\-@\uff0b\uff0d\uff1d\uff20\t\r\n]")
 
-# An e-mail address, a date, or a number of at least seven characters, such as a phone number.
+# Text that looks like personal data: an e-mail address, a date, or a number of at least seven characters, such as a
+# phone number.
 _PERSONAL_DATA = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\+?[\d ()./-]{7,}")
 
-# Names and abbreviations of months in several languages. A spreadsheet reads SEPT2 and 1-MAR as dates.
+# Names and abbreviations of months in several languages, because a spreadsheet reads SEPT2 and 1-MAR as dates.
 _MONTH = (
     "(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[ée]v(?:rier)?|mar(?:ch|s|zo)?|märz?|mrz|apr(?:ile?)?|avr(?:il)?|abr(?:il)?|ma[yij]|"
     "jun[ei]?|juin|jul[yi]?|juil(?:let)?|aug(?:ust)?|ao[uû]t?|ago(?:sto)?|sept?(?:ember|embre)?|set|o[ck]t(?:ober|obre)?|out|"
@@ -39,9 +40,9 @@ _MONTH = (
     "lug(?:lio)?)[.]?"
 )
 
-# A string that a spreadsheet reads as a number, date, time or truth value and then saves in another form. Matches anything
-# that consists of digits and the characters of numbers and dates. Does not match numbers of up to eleven digits without
-# a leading zero, which spreadsheets preserve.
+# A string that a spreadsheet reads as a number, date, time or truth value, and then saves in a different form. Matches
+# every string of digits and the characters of numbers and dates, except numbers of up to eleven digits without a
+# leading zero: spreadsheets preserve such numbers.
 _REWRITTEN_BY_SPREADSHEET = re.compile(
     rf"""'*(?!(?:0|[1-9]\d{{0,10}})\Z)(?:
         (?=.*\d)[\d\s.,:/()%$€£¥’-]+
@@ -69,15 +70,15 @@ class Table(NamedTuple):
 
     header: list[str]
     rows: Iterator[TableRow]
-    """The rows, read one by one. Iterating raises an error at a malformed row."""
+    """The rows, which are read one by one. The iterator raises CommandError at a malformed row."""
     delimiter: str
 
 
 def read_table(path: Path, encoding: str | None = None) -> Table:
-    """Reads a CSV file. A first line such as `sep=;`, which Excel writes, sets the delimiter. Without one, the most
-    frequent delimiter in the header is used.
+    """Reads a CSV file. A first line such as `sep=;`, which Excel writes, sets the delimiter. Without such a line, the
+    delimiter is the most frequent of the possible delimiters in the header.
 
-    Errors name the file and the line but show none of its content.
+    Errors name the file and the line, but show none of the file's content.
     """
     lines = read_lines(path, encoding)
     line = next(lines, "")
@@ -88,8 +89,8 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     # A cell of the header may contain line breaks.
     while "".join(header_lines).count('"') % 2 and len(header_lines) < _MAX_HEADER_LINES and (line := next(lines, "")):
         header_lines.append(line)
-    unquoted = re.sub('"[^"]*"?', "", "".join(header_lines))
-    delimiter = separator_line[1] if separator_line else max(_DELIMITERS, key=unquoted.count)
+    unquoted_header = re.sub('"[^"]*"?', "", "".join(header_lines))
+    delimiter = separator_line[1] if separator_line else max(_DELIMITERS, key=unquoted_header.count)
     records = _read_records(
         path, csv.reader(chain(header_lines, lines), delimiter=delimiter, strict=True), int(bool(separator_line))
     )
@@ -100,7 +101,9 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
 
 
 def _read_records(path: Path, reader: Any, skipped_lines: int) -> Iterator[list[str]]:
-    """Reads the records of a table that begin after `skipped_lines` lines of the file."""
+    """Reads the records of a table. `skipped_lines` is the number of lines of the file before the reader's first line,
+    for the line numbers in errors.
+    """
     try:
         for record in reader:
             yield [cell.strip() for cell in record]
@@ -112,7 +115,7 @@ def _read_records(path: Path, reader: Any, skipped_lines: int) -> Iterator[list[
 
 
 def normalize_column_name(name: str) -> str:
-    """Removes punctuation and letter case from a column name: `E-mail`, `e_mail` and `EMail` become equal."""
+    """Removes punctuation and letter case from a column name, so that `E-mail`, `e_mail` and `EMail` are equal."""
     return re.sub(r"[\W_]", "", name).casefold()
 
 
@@ -141,9 +144,10 @@ def list_column_names(header: Sequence[str]) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Joins names with commas. Only the first names are included if there are many."""
-    omitted = len(names) - MAX_COLUMNS_SHOWN
-    return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted:,} more" if omitted > 0 else "")
+    """Joins names with commas. If there are many, includes only the first names and the number of the remaining
+    names."""
+    omitted_count = len(names) - MAX_COLUMNS_SHOWN
+    return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 
 
 def _looks_like_data(header: Sequence[str]) -> bool:
@@ -152,7 +156,7 @@ def _looks_like_data(header: Sequence[str]) -> bool:
 
 
 def write_table(file: IO[bytes], rows: Iterable[Iterable[object]], delimiter: str = ",") -> None:
-    """Writes a CSV file with a byte-order mark. Without the mark, Excel does not read the file as UTF-8."""
+    """Writes a CSV file with a byte-order mark. Without this mark, Excel does not read the file as UTF-8."""
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
     csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
     text.detach()
@@ -176,8 +180,8 @@ def unescape_formula(cell: str) -> str:
 
 
 def escape_key(key: str) -> str:
-    """Escapes a key for a spreadsheet: puts an apostrophe before a formula, and before text that the spreadsheet would
-    save in another form, such as 123 for 00123 or 1.00E+05 for 1E5.
+    """Escapes a key against changes by a spreadsheet: puts an apostrophe before a formula, and before text that the
+    spreadsheet would save in a different form, such as 00123 (saved as 123) or 1E5 (saved as 1.00E+05).
     """
     return f"'{key}" if _would_be_rewritten(key) else key
 

@@ -1,4 +1,4 @@
-"""Deal ids, read from files."""
+"""Reads the ids of deals from files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.export_formats import COLUMNS, import_pyarrow
 from dealkit._cli.files import file_display_name, open_temporary_database, read_lines
 
-# Characters of CSV rows and JSON. An id that contains one is most likely not an id.
+# Characters of CSV rows and JSON. A line that contains such a character is most likely not an id.
 _NOT_IN_ID = re.compile(r"[\s,;{}\[\]\"]")
 
 FAILED_COLUMNS = ["id", "kind", "status", "outcome", "message"]
-"""The header of the list of deals that could not be retrieved. The list can serve as a file of ids."""
+"""The header of an export's list of failures: the deals that could not be retrieved. The list can serve as a file of
+ids."""
 
 
 class DealIds:
-    """Distinct ids, in order, in a temporary file. In memory, a million ids would take more space than the deals in
-    flight.
-    """
+    """Distinct ids, in order. They are in a temporary file, because a million ids would take much memory."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._database = open_temporary_database("CREATE TABLE ids (position INTEGER PRIMARY KEY, id TEXT UNIQUE)")
@@ -36,28 +35,28 @@ class DealIds:
         return self._count
 
     def from_position(self, position: int) -> Iterator[str]:
-        """Returns the ids from a position on, counted from 0."""
+        """Returns the ids that begin at a position, counted from 0."""
         return (
             id
             for (id,) in self._database.execute("SELECT id FROM ids WHERE position > ? ORDER BY position", (position,))
         )
 
-    def excluding(self, known: Iterable[str]) -> DealIds:
-        """Returns the ids that are not among the known ones."""
-        self._database.executemany("DELETE FROM ids WHERE id = ?", ((id,) for id in known))
+    def excluding(self, known_ids: Iterable[str]) -> DealIds:
+        """Returns the ids that are not in `known`."""
+        self._database.executemany("DELETE FROM ids WHERE id = ?", ((id,) for id in known_ids))
         return DealIds(self.from_position(0))
 
     def digest(self) -> str:
         """Returns a hash of the ids and their order."""
-        hashed = hashlib.sha256()
+        id_hash = hashlib.sha256()
         for id in self.from_position(0):
-            hashed.update(json.dumps(id).encode())
-        return hashed.hexdigest()
+            id_hash.update(json.dumps(id).encode())
+        return id_hash.hexdigest()
 
 
 def read_ids(source: str) -> Iterator[str]:
     """Reads the ids in a file: one per line, in a table's column `id` or `deal_id`, in JSON, or in an earlier export.
-    From a list of failures, reads the ids of deals that may exist.
+    If the file is an export's list of failures, omits the ids of deals that do not exist.
     """
     path = Path(source)
     try:
@@ -92,8 +91,8 @@ def _parse_id(entry: Any) -> str:
 
 
 def _read_id_lines(source: str) -> Iterator[str]:
-    """Reads ids, one per line. Rejects a line that looks like JSON or like a row of a table: it may be personal data,
-    and would become part of a request's path.
+    """Reads ids, one per line. Rejects a line that looks like JSON or like a row of a table: the line may be personal
+    data, and would become part of a request's path.
     """
     for number, line in enumerate(read_lines(source), 1):
         id = line.strip()
@@ -111,7 +110,7 @@ def _read_id_column(path: Path) -> Iterator[str]:
     header, rows, _ = read_table(path)
     id_columns = [position for position, name in enumerate(header) if normalize_column_name(name) in ("id", "dealid")]
     if len(id_columns) != 1:
-        # Without a header, the first row holds an id, which is not shown.
+        # If the table has no header, its first row holds an id. The message does not show the id.
         advice = f"it has {list_column_names(header)}" if len(header) > 1 else "put a list without one into a .txt file"
         raise CommandError(
             f"{file_display_name(path)} must have one column named id or deal_id in its first row; {advice}"

@@ -25,7 +25,7 @@ from dealkit._cli.terminal import escape_controls
 SERVICE_ERRORS = (APIConnectionError, InternalServerError, RateLimitError, ThrottledError)
 """Errors that are likely to be temporary and to affect all calls alike."""
 
-# The command's options and variables, by the setting of a client.
+# The command's options and environment variables, by the client's setting that each of them sets.
 _OPTIONS = {
     "base_url": "--base-url",
     "service_key": "DEALKIT_SERVICE_KEY",
@@ -37,7 +37,7 @@ _OPTIONS = {
     },
 }
 
-# The action to take, where the error's own message does not state it.
+# The action to take after an error whose own message does not state the action.
 _ADVICE: dict[type[DealkitError], str] = {
     AuthenticationError: "The service rejects the key. Is it the key for this service, and is it complete? Whoever issued it can tell "
     "you whether it is still valid.",
@@ -58,7 +58,8 @@ _LEDGER_ADVICE = {
 
 
 def format_error(error: DealkitError) -> str:
-    """Returns the text of an error, with the command's option in place of the setting that the error concerns."""
+    """Returns the message of an error. If the error concerns a client's setting, the message names the command's option
+    instead."""
     text, setting = str(error), error.setting
     if setting and (option := _OPTIONS.get(setting)):
         if text.startswith(f"{setting} "):
@@ -77,7 +78,7 @@ def to_command_error(error: DealkitError | sqlite3.Error) -> CommandError:
     """Converts an error to the exception that ends the command."""
     if isinstance(error, DealkitError):
         return CommandError(format_error_with_advice(error), exit_code_for(error))
-    # Data that does not fit in memory is in a temporary SQLite database.
+    # The command stores large data in a temporary SQLite database, whose file cannot be written.
     return CommandError(f"a temporary file cannot be written: {error}", UNWRITABLE)
 
 

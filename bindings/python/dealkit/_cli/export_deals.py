@@ -1,4 +1,5 @@
-"""`dealkit deals export`: writes deals to a file, and lists the deals that could not be retrieved in another file."""
+"""`dealkit deals export`: writes deals to a file, and writes a list of the deals that could not be retrieved to a
+second file."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from dealkit._cli.partial_export import DamagedPartialExport, PartialExport, fai
 from dealkit._cli.service import make_client, service_url
 from dealkit._cli.terminal import Progress, format_command, format_count, print_message, print_result
 
-# The export stops after this many consecutive errors of the service, or after twice the concurrency if that is more.
+# The export stops after this many consecutive errors of the service, or after twice the concurrency if that number is
+# larger.
 _MAX_CONSECUTIVE_FAILURES = 25
 
 
 def run(options: Namespace) -> int:
-    """Retrieves the deals and writes the file, or resumes a stopped run."""
+    """Retrieves the deals and writes the output file. Resumes an earlier run that was stopped."""
     out = Path(options.out)
     export_format = choose_format(out, options.on_unreadable)
     if output_file_exists(out) and not options.overwrite:
@@ -37,9 +39,9 @@ def run(options: Namespace) -> int:
         deals = client.with_raw_response.deals if export_format.is_raw else client.deals
         with closing(PartialExport(out, export_format, ids, service_url(options), options)) as partial:
             if partial.done:
-                failed = f", of which {partial.failed:,} could not be retrieved" if partial.failed else ""
-                so_far = f"{partial.done:,} of {format_count(len(ids), 'deal')} are done{failed}"
-                print_message(f"resuming where the last run stopped: {so_far}")
+                failures_text = f", of which {partial.failed:,} could not be retrieved" if partial.failed else ""
+                progress_text = f"{partial.done:,} of {format_count(len(ids), 'deal')} are done{failures_text}"
+                print_message(f"resuming where the last run stopped: {progress_text}")
             try:
                 _retrieve(deals, ids, partial, options.concurrency)
                 failures = partial.complete()
@@ -60,19 +62,19 @@ def _load_ids(options: Namespace) -> DealIds:
     if not ids:
         raise CommandError(f"there are no ids to retrieve in {file_display_name(options.ids)}")
     for source in options.exclude_ids:
-        remaining = ids.excluding(read_ids(source))
+        remaining_ids = ids.excluding(read_ids(source))
         print_message(
-            f"{format_count(len(ids) - len(remaining), 'id')} skipped: {file_display_name(source)} has the deals"
+            f"{format_count(len(ids) - len(remaining_ids), 'id')} skipped: {file_display_name(source)} has the deals"
         )
-        ids = remaining
+        ids = remaining_ids
     return ids
 
 
 def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int) -> None:
-    """Retrieves the remaining deals in order, so that one number records the progress."""
+    """Retrieves the remaining deals. Their order is the order of the ids, so a single number records the progress."""
     progress = Progress("deal", len(ids), partial.done, partial.failed)
-    # Consecutive errors of the service, not of a single deal. They become failures of their deals as soon as another
-    # call gets a response.
+    # Consecutive errors that the service causes, and not a single deal. If a later call gets a response, the service
+    # works again, and these errors are recorded as failures of their deals.
     consecutive_failures: list[DealkitError] = []
     has_responded = partial.done > 0
 
@@ -88,7 +90,7 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
             for deal in deals:
                 if isinstance(deal, AuthenticationError):
                     raise deal
-                # A response that is too large is a failure of its deal alone: the service did respond.
+                # A response that is too large is a failure of a single deal, because the service did respond.
                 if isinstance(deal, SERVICE_ERRORS) and deal.outcome != "succeeded":
                     consecutive_failures.append(deal)
                     if len(consecutive_failures) >= max(_MAX_CONSECUTIVE_FAILURES, 2 * concurrency):
@@ -111,24 +113,29 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
         progress.end()
 
 
-def _print_summary(out: Path, options: Namespace, total: int, failures: list[dict[str, str]]) -> int:
-    failed, missing = len(failures), sum(is_deal_missing(failure["status"]) for failure in failures)
-    options.result["counts"] = {"deals": total, "written": total - failed, "failed": failed, "missing": missing}
-    options.result["files"] = {"deals": str(out), **({"failed": str(failures_path(out))} if failed else {})}
-    if not failed:
-        print_result(f"{format_count(total, 'deal')} in {file_display_name(out)}")
+def _print_summary(out: Path, options: Namespace, deal_count: int, failures: list[dict[str, str]]) -> int:
+    failed_count, missing_count = len(failures), sum(is_deal_missing(failure["status"]) for failure in failures)
+    options.result["counts"] = {
+        "deals": deal_count,
+        "written": deal_count - failed_count,
+        "failed": failed_count,
+        "missing": missing_count,
+    }
+    options.result["files"] = {"deals": str(out), **({"failed": str(failures_path(out))} if failed_count else {})}
+    if not failed_count:
+        print_result(f"{format_count(deal_count, 'deal')} in {file_display_name(out)}")
         return DONE
     print_result(
-        f"{total - failed:,} of {format_count(total, 'deal')} in {file_display_name(out)}; {file_display_name(failures_path(out))} has the others:"
+        f"{deal_count - failed_count:,} of {format_count(deal_count, 'deal')} in {file_display_name(out)}; {file_display_name(failures_path(out))} has the others:"
     )
-    if missing:
+    if missing_count:
         print_result(
-            f"{missing:,} not found: according to the service, there {'is' if missing == 1 else 'are'} no such deal"
+            f"{missing_count:,} not found: according to the service, there {'is' if missing_count == 1 else 'are'} no such deal"
         )
-    if missing < failed:
+    if missing_count < failed_count:
         retry_path = out.with_name(f"{out.stem}-2{out.suffix}")
         print_result(
-            f"{failed - missing:,} could not be retrieved. When that is fixed, retrieve them into another file:"
+            f"{failed_count - missing_count:,} could not be retrieved. When that is fixed, retrieve them into another file:"
         )
         print_result(
             f"  {format_command(['deals', 'export', '--ids', str(failures_path(out)), '--out', str(retry_path)])}"
@@ -137,16 +144,17 @@ def _print_summary(out: Path, options: Namespace, total: int, failures: list[dic
 
 
 def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
-    """Saves the results of a stopped export. Returns a message about them with the command that resumes the export."""
+    """Saves the results of a stopped export. Returns a message about the results, with the command that resumes the
+    export."""
     with suppress(CommandError):
         partial.save()
-    done, failed = partial.saved, partial.failed
-    if not done:
+    done_count, failed_count = partial.saved, partial.failed
+    if not done_count:
         partial.remove()
         return ""
     same_ids = ", with the same ids" if options.ids == STANDARD_INPUT else ""
-    others = f", and {failed:,} that could not be retrieved" if failed else ""
-    saved = f"{format_count(done - failed, 'deal')}{others}, in {file_display_name(partial_path(Path(options.out)))}"
-    options.result["counts"] = {"done": done, "failed": failed}
+    failures_text = f", and {failed_count:,} that could not be retrieved" if failed_count else ""
+    saved_text = f"{format_count(done_count - failed_count, 'deal')}{failures_text}, in {file_display_name(partial_path(Path(options.out)))}"
+    options.result["counts"] = {"done": done_count, "failed": failed_count}
     options.result["files"] = {"part": str(partial_path(Path(options.out)))}
-    return f"\nKept: {saved}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"
+    return f"\nKept: {saved_text}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"

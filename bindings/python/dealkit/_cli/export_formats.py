@@ -18,12 +18,12 @@ from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.terminal import escape_controls
 from dealkit.arrow import deals_to_arrow, schema
 
-# The size of a Parquet row group in bytes of columns, about ten thousand deals.
+# The size of a Parquet row group, in bytes of Arrow columns. It holds about ten thousand deals.
 _ROW_GROUP_BYTES = 16 << 20
 
 
 class ExportFormat(NamedTuple):
-    """The encoding of deals. Deals are stored in encoded groups, and the output file is written from the groups."""
+    """A file format. Retrieved deals are stored in encoded groups, and the output file is written from the groups."""
 
     encode: Callable[[Any], bytes]
     """Encodes a retrieved deal."""
@@ -38,16 +38,16 @@ class ExportFormat(NamedTuple):
 
 
 def choose_format(out: Path, on_unreadable: str | None) -> ExportFormat:
-    """Returns the format for the output file's extension. Raises an error now, before any call, if the format is
-    unavailable.
+    """Returns the format for the output file's extension. Raises CommandError if the format is unavailable, so that the
+    command ends before any call.
     """
     match out.suffix.lower():
         case ".csv":
-            return _text_format(_csv_row, encode_header(COLUMNS))
+            return _text_format(_encode_csv_row, encode_header(COLUMNS))
         case ".parquet":
             return _parquet_format(import_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
-            return _text_format(_json_line)
+            return _text_format(_encode_json_line)
     raise CommandError("--out must end in .ndjson or .csv or .parquet, which selects the format")
 
 
@@ -63,29 +63,30 @@ def import_pyarrow() -> Any:
     return pyarrow
 
 
-def _text_format(line: Callable[[Deal], bytes], header: bytes = b"") -> ExportFormat:
-    """Returns a format with one line per deal below a header."""
+def _text_format(encode_line: Callable[[Deal], bytes], header: bytes = b"") -> ExportFormat:
+    """Returns a format whose files have a header and one line for each deal."""
 
     def write_file(file: IO[bytes], groups: Iterator[bytes]) -> None:
         file.write(header)
         file.writelines(groups)
 
-    return ExportFormat(line, lambda lines: (b"".join(lines), {}), write_file)
+    return ExportFormat(encode_line, lambda lines: (b"".join(lines), {}), write_file)
 
 
-def _json_line(deal: Deal) -> bytes:
+def _encode_json_line(deal: Deal) -> bytes:
     return deal.to_json().encode() + b"\n"
 
 
 def _parquet_format(pyarrow: Any, on_unreadable: Any) -> ExportFormat:
-    """Returns the Parquet format. Response bodies become Arrow columns in groups, and groups are joined to Parquet row
-    groups.
+    """Returns the Parquet format. A group of response bodies is converted to Arrow columns. Several groups then form a
+    Parquet row group.
     """
     columns = pyarrow.schema(schema())
     options = pyarrow.ipc.IpcWriteOptions(compression="lz4")
 
     def encode_group(deals: list[bytes]) -> tuple[bytes, dict[int, list[str]]]:
-        # The reader skips blank lines, so an empty body is replaced with invalid JSON, which fails at this position.
+        # `deals_to_arrow` skips blank documents. An empty body is therefore replaced with invalid JSON, so that its
+        # deal is reported as a failure.
         lines = [deal.strip() or b"?" for deal in deals]
         table = deals_to_arrow(lines, on_error="return", on_unreadable=on_unreadable)
         errors = pyarrow.table(table.errors).to_pylist()
@@ -115,11 +116,11 @@ def _column_paths(model: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
     for field in fields(model):
         # A list of models is one column.
         types = get_args(field.type) if get_origin(field.type) is UnionType else (field.type,)
-        inner = next((item for item in types if hasattr(item, "from_json")), None)
-        if inner is None:
+        nested_model = next((item for item in types if hasattr(item, "from_json")), None)
+        if nested_model is None:
             yield (*path, field.name)
         else:
-            yield from _column_paths(inner, (*path, field.name))
+            yield from _column_paths(nested_model, (*path, field.name))
     yield (*path, "extra")
 
 
@@ -129,7 +130,7 @@ COLUMNS = {".".join(path): path for path in _column_paths(Deal)}
 """
 
 
-# The columns grouped by the model that has the attributes.
+# The columns, grouped by the path of the model that has their attributes.
 _COLUMNS_BY_MODEL = [
     (model_path, [path[-1] for path in paths])
     for model_path, paths in groupby(COLUMNS.values(), lambda path: path[:-1])
@@ -138,17 +139,17 @@ _COLUMNS_BY_MODEL = [
 _NEEDS_QUOTES = re.compile('[,"\r\n]')
 
 
-def _csv_row(deal: Deal) -> bytes:
-    """Encodes a row. Numbers keep all their digits; a missing value is an empty cell."""
+def _encode_csv_row(deal: Deal) -> bytes:
+    """Encodes a row. Numbers have all their digits, and a missing value is an empty cell."""
     cells: list[str] = []
     for path, names in _COLUMNS_BY_MODEL:
         model: Any = deal
         for name in path:
             model = model and getattr(model, name)
         cells += [_format_cell(getattr(model, name)) if model else "" for name in names]
-    # The csv module inspects each character and takes three times as long for cells of JSON.
-    quoted = ('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-    return (",".join(quoted) + "\n").encode()
+    # Does not use the csv module, which inspects each character and takes three times as long for cells of JSON.
+    quoted_cells = ('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
+    return (",".join(quoted_cells) + "\n").encode()
 
 
 def _format_cell(value: Any) -> str:

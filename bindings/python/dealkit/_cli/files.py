@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 MAX_INPUT_BYTES = 256 << 20
 """The maximum size of a list of ids or a table, enough for several million ids or a million agents."""
 
-# Allows a cell with an embedded picture, but not an endless line.
+# The limit allows a cell with an embedded picture, but not a file that is one endless line.
 _MAX_LINE_LENGTH = 16 << 20
 
 _BYTE_ORDER_MARKS = {
@@ -33,7 +33,11 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-_OTHER_FILES = {b"PK\x03\x04": "an .xlsx or .zip file", b"\xd0\xcf\x11\xe0": "an .xls file", b"PAR1": "a Parquet file"}
+_OTHER_FILE_TYPES = {
+    b"PK\x03\x04": "an .xlsx or .zip file",
+    b"\xd0\xcf\x11\xe0": "an .xls file",
+    b"PAR1": "a Parquet file",
+}
 
 # The action to take if a table has another format.
 _SAVE_ADVICE = 'in a spreadsheet, save it as "CSV UTF-8"'
@@ -47,27 +51,29 @@ def file_display_name(path: str | Path) -> str:
 def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
     """Reads the lines of a file or of standard input, with their line ends.
 
-    A byte-order mark takes precedence over `encoding`, and the default is UTF-8. Errors name the file and the line, but
-    show none of its content.
+    A byte-order mark takes precedence over `encoding`. Without either, the encoding is UTF-8. Errors name the file and
+    the line, but show none of the file's content.
     """
-    name, number, length = file_display_name(path), 0, 0
+    name, line_number, total_length = file_display_name(path), 0, 0
     if str(path) == STANDARD_INPUT and sys.stdin is None:
         raise CommandError("standard input is closed")
     try:
-        # BufferedReader accepts any stream that a program uses in place of standard input.
+        # BufferedReader accepts any stream by which a test or a program may have replaced standard input.
         source: Any = sys.stdin.buffer if str(path) == STANDARD_INPUT else open(path, "rb", buffering=0)
         with io.BufferedReader(source) as file:
-            beginning = file.peek(4)
-            if kind := next((kind for mark, kind in _OTHER_FILES.items() if beginning.startswith(mark)), None):
+            first_bytes = file.peek(4)
+            if kind := next((kind for mark, kind in _OTHER_FILE_TYPES.items() if first_bytes.startswith(mark)), None):
                 raise CommandError(f"{name} is {kind}, not text; {_SAVE_ADVICE}")
-            detected = next((codec for mark, codec in _BYTE_ORDER_MARKS.items() if beginning.startswith(mark)), None)
-            encoding = detected or encoding or "utf-8"
+            detected_encoding = next(
+                (codec for mark, codec in _BYTE_ORDER_MARKS.items() if first_bytes.startswith(mark)), None
+            )
+            encoding = detected_encoding or encoding or "utf-8"
             text = io.TextIOWrapper(file, encoding, newline="")
             while line := text.readline(_MAX_LINE_LENGTH):
-                number, length = number + 1, length + len(line)
+                line_number, total_length = line_number + 1, total_length + len(line)
                 if "\0" in line:
                     raise CommandError(f"{name} is not text in {encoding.upper()}")
-                if length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
+                if total_length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
                     raise CommandError(
                         f"{name} is longer than {MAX_INPUT_BYTES >> 20} MiB, or has a line of more than "
                         f"{_MAX_LINE_LENGTH >> 20} MiB. Is it the right file? If so, split it"
@@ -78,17 +84,18 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
             f"--encoding {escape_controls(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
         ) from None
     except UnicodeError as error:
-        # The decoder reads several lines at a time, so the error's line may be after the last returned one.
+        # The decoder reads several lines at a time, so the invalid line may come later than the line after the last
+        # yielded line.
         lines_before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
         raise CommandError(
-            f"{name}: line {number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
+            f"{name}: line {line_number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
         ) from None
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}") from None
 
 
 def reject_outputs_that_are_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
-    """Rejects an output file that is the same file as an input, even under another name."""
+    """Rejects an output file that is also an input file, even if the two paths differ."""
     for output, input_path in product(outputs, inputs):
         input_file = "/dev/stdin" if input_path == STANDARD_INPUT else input_path
         if input_file is not None and output.exists() and os.path.exists(input_file) and output.samefile(input_file):
@@ -119,7 +126,7 @@ def output_file_exists(path: Path) -> bool:
 
 @contextmanager
 def open_replacement(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """Opens a temporary file that replaces `path` after the block, in one step."""
+    """Opens a temporary file. After the `with` block, the temporary file replaces the file at `path` in one step."""
     new_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
         with open(new_path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
@@ -134,8 +141,8 @@ def open_replacement(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 def open_temporary_database(tables: str) -> sqlite3.Connection:
     """Opens an empty temporary database and creates tables."""
-    # SQLite deletes a temporary file right after opening it. No other process uses it and nothing is rolled back, so a
-    # journal is unnecessary.
+    # SQLite deletes the temporary file right after opening it, so no other process uses the file. Nothing is rolled
+    # back, so a journal is unnecessary.
     database = sqlite3.connect("", isolation_level=None)
     database.executescript(f"PRAGMA journal_mode = OFF; {tables}; BEGIN")
     return database

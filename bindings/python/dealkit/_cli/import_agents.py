@@ -37,7 +37,7 @@ from dealkit._cli.terminal import (
 _RUNNING_MESSAGE = (
     "the import has not finished: the ledger has the row's outcome, and the same command resumes the import"
 )
-# LedgerError reasons after which the ledger no longer knows the rows that were sent.
+# Reasons of a LedgerError that mean that the ledger no longer knows the rows that were sent.
 _LEDGER_LOST = ("broken", "moved", "not_a_ledger")
 
 _ADVICE_BY_OUTCOME = {
@@ -47,7 +47,7 @@ _ADVICE_BY_OUTCOME = {
 }
 """The advice for unresolved rows, by outcome."""
 
-# Options that can parse a rejected cell, by the problem's code.
+# Advice about the option that may be able to parse a rejected cell, by the problem's code.
 _OPTIONS_BY_PROBLEM = {
     "invalid_date": "--date-format says how the dates are written, as in --date-format %d.%m.%Y",
     "invalid_phone": "--phone-country adds the country to phone numbers without one, as in --phone-country DE",
@@ -56,7 +56,7 @@ _OPTIONS_BY_PROBLEM = {
 
 
 def run(options: Namespace) -> int:
-    """Prints the mapping of columns and all problems, and creates the agents unless this is a dry run."""
+    """Prints the mapping of columns and all problems. Then creates the agents, unless this is a dry run."""
     path, own_ledger, result = Path(options.file), choose_ledger(options), options.result
     report_path = Path(options.report or f"{options.file}.report.csv")
     _reject_conflicting_paths(path, own_ledger, report_path, options)
@@ -66,8 +66,8 @@ def run(options: Namespace) -> int:
     load_last_report(report_path, rows)
     rows.check_and_store(input_table.rows)
     print_result(f"{escape_controls(str(path))}:\n{format_table(mapping.describe())}\n")
-    invalid = rows.count_outcomes()["invalid", False]
-    sendable = rows.count_outcomes().total() - invalid
+    invalid_count = rows.count_outcomes()["invalid", False]
+    sendable_count = rows.count_outcomes().total() - invalid_count
     result["files"] = {"table": str(path)}
     result["errors"] += rows.problems.print_table("Invalid")
     if warnings := rows.warnings.print_table("Worth a look"):
@@ -75,24 +75,24 @@ def run(options: Namespace) -> int:
     for kind, advice in _OPTIONS_BY_PROBLEM.items():
         if any(kind == problem_kind for _, problem_kind in rows.problems):
             print_result(f"{advice}.")
-    result["counts"] = {"rows": sendable + invalid, "sendable": sendable, "invalid": invalid}
-    print_result(f"{format_count(sendable, 'row')} can be sent, {invalid:,} cannot")
-    known, changed = record_earlier_outcomes(own_ledger, rows, options)
-    to_send = sendable - known.total()
-    if known and own_ledger is not None:
-        outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(known.items()))
+    result["counts"] = {"rows": sendable_count + invalid_count, "sendable": sendable_count, "invalid": invalid_count}
+    print_result(f"{format_count(sendable_count, 'row')} can be sent, {invalid_count:,} cannot")
+    earlier_counts, changed_rows = record_earlier_outcomes(own_ledger, rows, options)
+    unsent_count = sendable_count - earlier_counts.total()
+    if earlier_counts and own_ledger is not None:
+        outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(earlier_counts.items()))
         print_result(
-            f"{ledger_display_name(own_ledger)} already has {known.total():,} of them, not to be sent again: {outcomes}"
+            f"{ledger_display_name(own_ledger)} already has {earlier_counts.total():,} of them, not to be sent again: {outcomes}"
         )
-    if changed:
+    if changed_rows:
         print_result(
-            f"{format_count(len(changed), 'row')} changed since an earlier run sent {'it' if len(changed) == 1 else 'them'}: {CHANGE_NOT_SENT} "
-            f"({format_row_numbers(changed)})."
+            f"{format_count(len(changed_rows), 'row')} changed since an earlier run sent {'it' if len(changed_rows) == 1 else 'them'}: {CHANGE_NOT_SENT} "
+            f"({format_row_numbers(changed_rows)})."
         )
-        result["changed_rows"] = changed
-    if to_send and isinstance(own_ledger, Path) and not own_ledger.exists():
+        result["changed_rows"] = changed_rows
+    if unsent_count and isinstance(own_ledger, Path) and not own_ledger.exists():
         print_result(f"{escape_controls(str(own_ledger))} will be a new, empty ledger: all of these rows will be sent.")
-    # Without a base URL, no ledger is chosen, and the other ledgers are not checked.
+    # Without a base URL, the import has no ledger yet, and other ledgers are not searched.
     other_ledgers = [] if own_ledger is None else find_other_ledgers(own_ledger, rows, options)
     rows_with_new_keys = [] if own_ledger is None else find_changed_keys(own_ledger, rows)
     if rows_with_new_keys and own_ledger is not None:
@@ -101,51 +101,53 @@ def run(options: Namespace) -> int:
             f"not the key ({format_row_numbers(rows_with_new_keys)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
         )
         result["renamed_rows"] = rows_with_new_keys
-    missing_from_ledger = (
+    missing_count = (
         0
         if own_ledger is None
         else rows.count_missing_from_ledger(is_new=isinstance(own_ledger, Path) and not own_ledger.exists())
     )
-    if missing_from_ledger:
+    if missing_count:
         print_result(
-            f"{file_display_name(report_path)}, the report of an earlier import, says that {missing_from_ledger:,} of these rows were created, or may have been, but the "
+            f"{file_display_name(report_path)}, the report of an earlier import, says that {missing_count:,} of these rows were created, or may have been, but the "
             "ledger does not know them: it was lost, or replaced with an older copy."
         )
-    result["counts"]["to_send"] = to_send
+    result["counts"]["to_send"] = unsent_count
     if options.dry_run:
         if options.report:
             write_report(report_path, rows.results(), input_table.delimiter)
             result["files"]["report"] = str(report_path)
         print_result("This was a dry run: nothing was sent.")
-    if options.dry_run or not sendable:
-        return INCOMPLETE if invalid else DONE
+    if options.dry_run or not sendable_count:
+        return INCOMPLETE if invalid_count else DONE
     with make_client(options) as client:
         if own_ledger is None:
             raise CommandError(NO_BASE_URL_MESSAGE)
-        _reject_unconfirmed_rows(other_ledgers, missing_from_ledger, options)
+        _reject_unconfirmed_rows(other_ledgers, missing_count, options)
         if rows_with_new_keys and options.yes:
             raise CommandError(
                 "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
                 "their old keys, or leave out --yes"
             )
-        if options.yes and (damaged := rows.damaged_row_numbers()):
+        if options.yes and (damaged_rows := rows.damaged_row_numbers()):
             raise CommandError(
                 "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
-                f"letters ({format_row_numbers(damaged)}). Correct them, or leave out --yes"
+                f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
             )
-        if to_send and not options.yes:
-            confirm(f"Create {format_count(to_send, 'agent')} at {escape_controls(service_url(options))}?")
+        if unsent_count and not options.yes:
+            confirm(f"Create {format_count(unsent_count, 'agent')} at {escape_controls(service_url(options))}?")
         # Detects a rejected key or an unreachable service before any row is sent.
         if isinstance(response := probe_service(client), AuthenticationError | APIConnectionError):
             raise response
-        # The last report's manual entries for rows that are sent again become invalid now. This report removes them
-        # before sending, because the process may crash. After a crash, only the ledger has the outcomes.
+        # Writes a report before sending, because the process may crash, and only the ledger then has the outcomes. The
+        # user's entries in the last report become invalid for rows that are sent again, so this report omits those
+        # entries.
         write_report(report_path, map(_mark_running, rows.results()), input_table.delimiter)
-        import_run = ImportRun(client, rows, sendable, own_ledger, options)
+        import_run = ImportRun(client, rows, sendable_count, own_ledger, options)
         with suppress(KeyboardInterrupt):
             import_run.run(options)
     import_run.record_interrupted()
-    # Writes the report before printing, because printing fails if the output's reader has closed the pipe.
+    # Writes the report before the output is printed, because printing fails if the reader of the output has closed the
+    # pipe.
     report_error = None
     try:
         write_report(report_path, rows.results(), input_table.delimiter)
@@ -156,13 +158,14 @@ def run(options: Namespace) -> int:
 
 
 def _mark_running(row: RowResult) -> RowResult:
-    """Marks a row's outcome as running, for the report that is written before the import starts."""
+    """Marks a row as running, for the report that is written before the import starts, unless the row is not sent."""
     is_known = row.outcome == "invalid" or row.was_earlier
     return row if is_known else row._replace(outcome="running", message=_RUNNING_MESSAGE)
 
 
 def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report: Path, options: Namespace) -> None:
-    """Rejects output files that are also inputs, or that are the same file."""
+    """Rejects an output file that is also an input file, and a report that is also the ledger or one of the ledger's
+    files."""
     file = own_ledger if isinstance(own_ledger, Path) else None
     reject_outputs_that_are_inputs([report, *([file] if file else [])], [path, options.ca_file, options.client_cert])
     reject_outputs_that_are_inputs([report], [file])
@@ -172,11 +175,11 @@ def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report:
         )
 
 
-def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_from_ledger: int, options: Namespace) -> None:
-    """Warns of rows that another ledger or the last report already has, and refuses to send them with --yes, which
-    cannot confirm them.
+def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_count: int, options: Namespace) -> None:
+    """Warns if another ledger or the last report has some of the rows, but the import's ledger does not. Raises
+    CommandError with --yes, because a person must confirm that these rows are new.
     """
-    if not (missing_from_ledger or other_ledgers):
+    if not (missing_count or other_ledgers):
         return
     use = (
         f"use it: add --ledger {shlex.quote(escape_controls(str(other_ledgers[0])))}"
@@ -206,7 +209,7 @@ def _print_report_and_advice(
     report, if any.
     """
     stopped_by = import_run.stopped_by
-    # Without a ledger, running the command again would create every agent twice.
+    # If the ledger is lost, running the command again would create every agent twice.
     can_resume = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LEDGER_LOST)
     print_result()
     print_outcomes(rows, options.result, can_resume=can_resume)
@@ -218,14 +221,14 @@ def _print_report_and_advice(
     if can_resume:
         options.result["files"]["ledger"] = ledger_display_name(own_ledger)
         print_result(f"{ledger_display_name(own_ledger)} records this: repeating the command creates no agent twice.")
-        if to_do := [text for outcome, text in _ADVICE_BY_OUTCOME.items() if outcome in outcomes]:
+        if advice_texts := [text for outcome, text in _ADVICE_BY_OUTCOME.items() if outcome in outcomes]:
             print_result(
-                f"\n{' '.join(to_do)} Then:\n  {format_command(['ledger', 'resolve', str(own_ledger), str(report)])}\n{repeat_command}"
+                f"\n{' '.join(advice_texts)} Then:\n  {format_command(['ledger', 'resolve', str(own_ledger), str(report)])}\n{repeat_command}"
             )
     resume_text = f"To continue, run the same command again:\n{repeat_command}"
     if stopped_by is not None and not can_resume:
         reason = to_command_error(stopped_by)
-        # WRONG_USAGE means that nothing was sent.
+        # The exit code WRONG_USAGE would mean that nothing was sent.
         code = UNWRITABLE if outcomes & {"created", "unknown", "rejected"} else reason.code
         raise CommandError(f"{report_error or ''}\n{reason}".lstrip(), code)
     if report_error is not None:

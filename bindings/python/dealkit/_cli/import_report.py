@@ -31,18 +31,18 @@ _EXISTENCE_BY_OUTCOME = {"created": 2, "unknown": 1}
 
 
 class ReportRow(NamedTuple):
-    """A row of a report. The user may have filled in its agent_id."""
+    """A row of a report. The user may have filled in the agent_id."""
 
     row: int
     """The row number in the report, as in a spreadsheet."""
     key: str
     agent_id: str
     outcome: str = ""
-    """The outcome, or empty if the table is not a complete report."""
+    """The outcome in the report; empty if the table is not a complete report."""
 
 
 def read_report(path: Path, encoding: str | None = None) -> Table:
-    """Reads a report. Excel may have saved it in a Windows code page instead of UTF-8."""
+    """Reads a report. Excel may have saved the report in a Windows code page instead of UTF-8."""
     return read_table(path, encoding or (None if _is_utf8(path) else "cp1252"))
 
 
@@ -80,8 +80,8 @@ def parse_report_rows(path: Path, report_table: Table) -> Iterator[ReportRow]:
         position_by_name["agentid"],
         *([position_by_name["outcome"]] if is_complete_report else []),
     ]
-    # A report from which columns were removed still has escaped keys. A table from another source, such as with a
-    # column "Agent ID", does not.
+    # A table with the report's column names is a report, perhaps with some columns removed, so its keys are escaped. A
+    # table from elsewhere, such as one with a column "Agent ID", has no escaped keys.
     unescape = unescape_key if {"key", "agent_id"} <= {*report_table.header} else str
     for number, cells in report_table.rows:
         yield ReportRow(number, *(unescape(cells[position]) if position < len(cells) else "" for position in positions))
@@ -104,11 +104,11 @@ def load_last_report(path: Path, rows: ImportRows) -> None:
 
 
 def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> None:
-    """Writes a report, replacing the file in one step. Uses the delimiter of the input table, which the user's
-    spreadsheet can read.
+    """Writes a report, and replaces an existing file in one step. `delimiter` is the delimiter of the input table,
+    because the user's spreadsheet program can read it.
     """
     try:
-        # Only the owner may read personal data.
+        # Only the owner may read the file, because the keys may be personal data.
         with open_replacement(path, 0o600) as file:
             write_table(file, chain([_HEADER], map(_format_row, results)), delimiter)
     except OSError as error:

@@ -18,17 +18,18 @@ from dealkit._cli.spreadsheet_damage import find_damage, find_key_damage
 from dealkit._cli.terminal import colorize, format_pairs, format_table, print_result
 
 _MAX_SHOWN = 3
-"""The number of row numbers shown for a message, and of messages shown for one kind of problem. The report has all."""
+"""The maximum number of row numbers printed for one message, and of messages printed for one kind of problem. The
+report has all messages."""
 
 _MAX_MESSAGES = 1000
-"""The number of different messages of one kind that are stored and, with --json, printed."""
+"""The maximum number of different messages for one kind of problem that are stored and, with --json, printed."""
 
 _REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
 
 _SIMILAR_MESSAGE = "similar problems: the report (--report) has the message of each row"
 
 _MAX_LINES = 100
-"""The number of problem lines that are printed. A table may have thousands of columns."""
+"""The maximum number of lines with problems that are printed, because a table may have thousands of columns."""
 
 IN_PROGRESS = "in progress elsewhere"
 
@@ -46,9 +47,8 @@ _IMPORT_OUTCOMES = {"succeeded": "created", "rejected": "rejected", "unknown": "
 
 
 def import_outcome(outcome: str, *, in_flight: bool) -> str:
-    """Returns the import's name for a call's outcome. While another import is sending the row, only that import will
-    know the outcome.
-    """
+    """Returns the import's name for the outcome of a call. `in_flight` means that another import is sending the row
+    now."""
     return IN_PROGRESS if in_flight else _IMPORT_OUTCOMES[outcome]
 
 
@@ -65,14 +65,14 @@ BATCH_SIZE = 5000
 
 
 class RowResult(NamedTuple):
-    """The outcome of a row. Its strings contain no values from the table except the key."""
+    """The outcome of a row. Except for the key, its strings contain no values from the table."""
 
     number: int
     """The row number in a spreadsheet, where the header is row 1."""
     key: str
     """The key that identifies the row in the ledger."""
     outcome: str
-    """A key of `OUTCOMES`."""
+    """The outcome: a key of the dict `OUTCOMES`."""
     agent_id: str = ""
     status: str = ""
     message: str = ""
@@ -84,12 +84,15 @@ class _ProblemGroup(NamedTuple):
     """The rows with one kind of problem in one column."""
 
     rows_by_message: dict[str, tuple[str, array[int]]]
-    """The first row's message and the numbers of all rows, by the message without its request id."""
+    """The first row's message, and the numbers of all rows with this message. The dict's keys are the messages without
+    their request ids.
+    """
     other_rows: array[int]
     """The numbers of rows whose messages exceed the limit of stored messages."""
 
     def messages(self, limit: int) -> Iterator[tuple[str, array[int]]]:
-        """Yields at most `limit` messages with their row numbers, and then one entry for all other rows."""
+        """Yields at most `limit` messages with their row numbers, and then one entry for the rows with any further
+        messages."""
         for text, (first, numbers) in islice(self.rows_by_message.items(), limit):
             yield first if len(numbers) == 1 else text, numbers
         omitted = (numbers for _, numbers in islice(self.rows_by_message.values(), limit, None))
@@ -109,16 +112,17 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
             other_rows.append(number)
 
     def print_table(self, title: str) -> list[dict[str, Any]]:
-        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for --json."""
+        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for
+        --json."""
         lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
-                more = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
-                first = ", ".join(map(str, numbers[:_MAX_SHOWN]))
-                lines.append({"Rows": f"{first}{more}", "Column": column, "Message": text})
+                more_text = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
+                first_numbers = ", ".join(map(str, numbers[:_MAX_SHOWN]))
+                lines.append({"Rows": f"{first_numbers}{more_text}", "Column": column, "Message": text})
         if len(lines) > _MAX_LINES:
-            more = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
-            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more}]
+            more_text = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
+            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more_text}]
         if lines:
             print_result(colorize(title, "bold"))
             print_result(f"{format_table(lines)}\n")
@@ -131,19 +135,20 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
 
 def format_row_numbers(numbers: Sequence[int]) -> str:
     """Formats the first row numbers for the screen."""
-    more = ", …" if len(numbers) > _MAX_SHOWN else ""
-    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more}"
+    more_text = ", …" if len(numbers) > _MAX_SHOWN else ""
+    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more_text}"
 
 
 class ImportRows:
-    """The rows of an import with their outcomes, in a temporary database, because they may exceed memory."""
+    """The rows of an import and their outcomes. They are in a temporary database, because they may not fit in
+    memory."""
 
     def __init__(self, mapping: ColumnMapping, key: str | None) -> None:
         self._mapping = mapping
         self._key_index = mapping.key_index(key)
         self._key_column = mapping.display_name(self._key_index)
         self.key_name = mapping.key_name(self._key_index)
-        """The name that the ledger records for the keys."""
+        """The name that the ledger records for the idempotency keys."""
         self.problems, self.warnings = ProblemGroups(), ProblemGroups()
         """Problems that prevent a row from being sent, and warnings, which do not. The messages contain no values from
         the table.
@@ -208,11 +213,11 @@ class ImportRows:
         return warnings, any(damage.is_certain for _, damage in by_column)
 
     def _find_shortened_keys(self) -> None:
-        """Finds keys that may have lost leading zeros, if other keys have leading zeros."""
-        digits = "NOT key GLOB '*[^0-9]*'"
-        padded = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {digits}"
-        length = self._database.execute(padded).fetchone()[0] or 0
-        is_short = f"key GLOB '[1-9]*' AND {digits} AND length(key) < {length}"
+        """Warns of keys that may have lost leading zeros: numbers that are shorter than the keys with leading zeros."""
+        only_digits = "NOT key GLOB '*[^0-9]*'"
+        padded_length_query = f"SELECT max(length(key)) FROM rows WHERE key GLOB '0?*' AND {only_digits}"
+        length = self._database.execute(padded_length_query).fetchone()[0] or 0
+        is_short = f"key GLOB '[1-9]*' AND {only_digits} AND length(key) < {length}"
         text = "is shorter than keys that begin with a zero: has a spreadsheet removed zeros, as in 123 for 00123?"
         for number, is_invalid in self._select_in_batches("is_invalid", is_short):
             self.warnings.add(self._key_column, "zeros", number, text)
@@ -224,7 +229,7 @@ class ImportRows:
         self, number: int, key: str, agent: dict[str, Any], columns_with_problems: set[str]
     ) -> tuple[str, str, str] | None:
         """Returns the problem of an empty or repeated key, or the warning about a repeated e-mail address."""
-        # Normalizes keys as the ledger does.
+        # Keys with the same normal form are one key for the ledger.
         first_with_key = self._first_row_with("key", ledger.normalize_key(key, name=self.key_name), number)
         # Addresses that differ only in case most likely belong to one person.
         first_with_email = self._first_row_with("address", str(agent.get("email", "")).casefold(), number)
@@ -245,7 +250,8 @@ class ImportRows:
         return None
 
     def _first_row_with(self, kind: str, text: str, number: int) -> int:
-        """Returns the number of the first row with this value."""
+        """Returns the number of the first row with this key or address. Records row `number` if there was none
+        before."""
         if self._database.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (kind, text, number)).rowcount:
             return number
         query = "SELECT number FROM first_rows WHERE kind = ? AND text = ?"
@@ -264,19 +270,19 @@ class ImportRows:
 
     def invalid(self) -> Iterator[RowResult]:
         """Yields the invalid rows that have a key."""
-        selected = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
-        return (RowResult(*row) for row in selected)
+        selected_rows = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
+        return (RowResult(*row) for row in selected_rows)
 
     def results(self) -> Iterator[RowResult]:
-        """Yields the result of each row. Includes an agent_id that the user has entered in the last report, until the row
-        is sent again.
+        """Yields the result of each row. The result includes the agent_id that the user has entered in the last report,
+        unless this run has sent the row.
         """
-        filled_in = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
-        agent_id = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
-            THEN ifnull(({filled_in}), '') ELSE agent_id END"""
+        entered_id_query = "SELECT agent_id FROM reported WHERE reported.key = rows.key"
+        agent_id_expression = f"""CASE WHEN was_earlier AND agent_id = '' AND outcome IN ('unknown', 'rejected', '{IN_PROGRESS}')
+            THEN ifnull(({entered_id_query}), '') ELSE agent_id END"""
         return (
             RowResult(*row)
-            for row in self._select_in_batches(f"key, outcome, {agent_id}, status, message, was_earlier")
+            for row in self._select_in_batches(f"key, outcome, {agent_id_expression}, status, message, was_earlier")
         )
 
     def record_result(self, result: RowResult) -> None:
@@ -286,11 +292,13 @@ class ImportRows:
         self._database.execute(f"UPDATE rows SET {columns} = (?, ?, ?, ?, ?) WHERE number = ?", (*values, number))
 
     def set_unsent_message(self, message: str) -> None:
-        """Stores the reason why the remaining rows are not sent. A later outcome replaces it."""
+        """Stores the message of rows that are not sent. When such a row is sent later, its outcome replaces the
+        message."""
         self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
 
     def load_last_report(self, report_rows: Iterable[tuple[str, int, str]]) -> None:
-        """Stores the rows of the last report: key, whether the agent exists (0: no, 1: perhaps, 2: yes), and agent_id."""
+        """Stores the rows of the last report: key, whether the agent exists (0: no, 1: perhaps, 2: yes), and
+        agent_id."""
         for report_row in report_rows:
             self._database.execute(
                 "INSERT INTO reported VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET existence = max(existence, excluded.existence), "
@@ -299,32 +307,33 @@ class ImportRows:
             )
 
     def count_missing_from_ledger(self, *, is_new: bool) -> int:
-        """Counts the sendable rows that the last report calls created. If the ledger is new, also counts rows that it
-        calls unknown; an existing ledger may have resolved those without an agent.
+        """Counts the sendable rows that the last report, but not the ledger, has as created. If the ledger is new, also
+        counts the rows that the report has as unknown. An existing ledger may lack them because they were resolved as
+        rows without an agent.
         """
         matching = "rows JOIN reported USING (key) WHERE existence >= ? AND outcome = 'not sent'"
         number: int = self._database.execute(f"SELECT count(*) FROM {matching}", (1 if is_new else 2,)).fetchone()[0]
         return number
 
     def damaged_row_numbers(self) -> list[int]:
-        """Returns the numbers of sendable rows in which text is certainly lost."""
-        selected = self._database.execute(
+        """Returns the numbers of the sendable rows in which a spreadsheet or an encoding has certainly lost text."""
+        selected_rows = self._database.execute(
             "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
         )
-        return [number for (number,) in selected]
+        return [number for (number,) in selected_rows]
 
     def count_outcomes(self) -> Counter[tuple[str, bool]]:
         """Counts the rows by outcome and by whether an earlier run recorded it."""
-        selected = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
-        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in selected})
+        selected_rows = self._database.execute("SELECT outcome, was_earlier, count(*) FROM rows GROUP BY 1, 2")
+        return Counter({(outcome, bool(was_earlier)): number for outcome, was_earlier, number in selected_rows})
 
     def _select_in_batches(self, columns: str, where: str = "1") -> Iterator[Any]:
         """Selects rows in batches, so that the caller may change rows between them."""
         sql = f"SELECT number, {columns} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {BATCH_SIZE}"
-        last = 0
-        while batch := self._database.execute(sql, (last,)).fetchall():
+        last_number = 0
+        while batch := self._database.execute(sql, (last_number,)).fetchall():
             yield from batch
-            last = batch[-1][0]
+            last_number = batch[-1][0]
 
 
 def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool) -> None:
@@ -335,14 +344,16 @@ def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool
             groups[row.outcome].add("", row.status, row.number, row.message)
     for outcome, group in groups.items():
         result["errors"] += group.print_table(outcome.capitalize())
-    count_outcomes, numbers = rows.count_outcomes(), {}
-    for outcome, (colour, meaning) in OUTCOMES.items():
-        earlier = count_outcomes[outcome, True]
-        number = earlier + count_outcomes[outcome, False]
-        result["counts"][outcome.replace(" ", "_")] = number
-        earlier_note = f" ({earlier:,} in an earlier run)" if earlier and outcome != IN_PROGRESS else ""
-        explanation = meaning if meaning and number and (can_resume or outcome != "not sent") else ""
-        if number or outcome in ("created", "rejected", "unknown"):
-            count = colorize(f"{number:,}", colour) if number else "0"
-            numbers[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
-    print_result(format_pairs(numbers))
+    count_outcomes, count_texts = rows.count_outcomes(), {}
+    for outcome, (colour, outcome_explanation) in OUTCOMES.items():
+        earlier_count = count_outcomes[outcome, True]
+        total_count = earlier_count + count_outcomes[outcome, False]
+        result["counts"][outcome.replace(" ", "_")] = total_count
+        earlier_note = f" ({earlier_count:,} in an earlier run)" if earlier_count and outcome != IN_PROGRESS else ""
+        explanation = (
+            outcome_explanation if outcome_explanation and total_count and (can_resume or outcome != "not sent") else ""
+        )
+        if total_count or outcome in ("created", "rejected", "unknown"):
+            count = colorize(f"{total_count:,}", colour) if total_count else "0"
+            count_texts[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
+    print_result(format_pairs(count_texts))

@@ -24,16 +24,16 @@ from dealkit._cli.ledger_lookup import ROW_CHANGED
 from dealkit._cli.terminal import Progress, print_message_in_handler
 from dealkit.ledger import KeyOf
 
-# The import stops after this many consecutive errors of the service, because each may leave an agent that the ledger
-# does not know.
+# The import stops after this many consecutive errors of the service, because each error may leave an agent whose id the
+# ledger does not have.
 _MAX_CONSECUTIVE_FAILURES = 5
 
 _INTERRUPTED_MESSAGE = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
 
 
 def _outcome_name(creation: Creation[Agent]) -> str:
-    """Returns the import's name for a row's outcome. A row that was cancelled before its retry counts as not sent: the
-    next run sends it.
+    """Returns the import's name for the outcome of a row. A rejected row that was cancelled before its retry counts as
+    not sent, because the next run sends it.
     """
     error = creation.error
     if error is not None and error.kind == "cancelled" and creation.outcome == "rejected":
@@ -48,7 +48,8 @@ def _result_message(creation: Creation[Agent]) -> str:
 
 
 class _KeyedAgent(dict[str, Any]):
-    """The arguments of `create`, with the row's key, which may come from an unsent column."""
+    """The arguments of `create`, and the row's key in an attribute, because the key may be in a column that is not
+    sent."""
 
     __slots__ = ("key",)
     key: str
@@ -61,8 +62,8 @@ class ImportRun:
         self._rows, self._total = rows, total
         self._consecutive_failures = 0
         self.stopped_by: DealkitError | None = None
-        """The error of the service or the ledger that stopped the import."""
-        # Rows that were passed to `create_many` and have no result yet, by index.
+        """The error of the service or the ledger that stopped the import, if any."""
+        # Rows that `create_many` has taken and that have no result yet, by index.
         self._awaited_rows: dict[int, RowResult] = {}
         rows.set_unsent_message("stopped before its turn")
         self._creations = client.agents.create_many(
@@ -96,9 +97,9 @@ class ImportRun:
             progress.end()
 
     def record_interrupted(self) -> None:
-        """Records an unknown outcome for rows whose result was lost."""
+        """Records the outcome unknown for rows whose result was lost."""
         for row in self._awaited_rows.values():
-            # KeyboardInterrupt was raised while the response arrived.
+            # A KeyboardInterrupt was raised between the arrival of the result and its recording.
             self._rows.record_result(RowResult(row.number, row.key, "unknown", message=_INTERRUPTED_MESSAGE))
 
     def _iterate_agents(self) -> Iterator[Any]:
@@ -109,7 +110,8 @@ class ImportRun:
             yield keyed_agent
 
     def _cancel(self) -> list[Creation[Agent]]:
-        """Cancels the rows in flight and returns their results. Repeats the call if another Ctrl-C interrupts it."""
+        """Cancels the rows in flight and returns their results. If a further Ctrl-C interrupts the cancellation,
+        cancels again."""
         while True:
             with suppress(KeyboardInterrupt):
                 return self._creations.cancel()
@@ -120,12 +122,13 @@ class ImportRun:
             progress.advance(failed=creation.error is not None)
             if self.stopped_by is None:
                 self.stopped_by = self._reason_to_stop(creation)
-                # After a rejected key, `create_many` stops by itself, and its error names the first unsent row.
+                # After a rejected service key, `create_many` itself stops, and its error has the index of the first
+                # unsent row.
                 if not isinstance(self.stopped_by, AuthenticationError | PermissionDeniedError | None):
                     self._creations.stop()
 
     def _reason_to_stop(self, creation: Creation[Agent]) -> DealkitError | None:
-        """Returns the error after which the following rows are likely to fail alike, if any."""
+        """Returns the error of a result, if the following rows are likely to fail in the same way."""
         error = creation.error
         if creation.ledger_error is not None:
             return creation.ledger_error
@@ -140,7 +143,7 @@ class ImportRun:
         error = creation.error
         if (row := self._awaited_rows.get(creation.index)) is None:
             return
-        # The outcome of an earlier run remains valid for a row that was not reached.
+        # If the job stopped before it reached the row, the outcome of an earlier run remains valid.
         if not (isinstance(error, StoppedError) and creation.outcome == "not_sent"):
             result = RowResult(
                 row.number,

@@ -1,4 +1,4 @@
-"""`dealkit ledger`: shows an import's ledger, and records outcomes that people have found out."""
+"""`dealkit ledger`: shows an import's ledger, and records the outcomes of rows that a person has looked up."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dealkit._cli.terminal import (
 )
 
 _NO_AGENT_ENTRY = "none"
-# The number of unresolved rows that are printed.
+# The maximum number of unresolved rows, or of suspicious entries, that are printed.
 _MAX_UNRESOLVED_SHOWN = 20
-# Few services have identifiers that consist of words, such as `pending` or `To do`.
+# Words, such as `pending` or `To do`. Few services have identifiers that consist of words.
 _WORDS = re.compile(r"[^\W\d_]{1,20}( [^\W\d_]{1,20})*")
 
 
@@ -97,47 +97,50 @@ def resolve(options: Namespace) -> int:
             "keys if a spreadsheet has changed them"
         )
     with _name_rows_in_errors(path, filled_rows):
-        # The report also has the agents of created rows, which the ledger already knows. The dry run counts the new
-        # entries.
-        changed = ledger.resolve(ledger_path, resolutions, dry_run=True)
-        if changed:
-            _confirm_entries(options, ledger_path, filled_rows, changed)
+        # The report also has the agents of created rows, which the ledger already knows. The dry run counts only the
+        # entries that are new.
+        changed_count = ledger.resolve(ledger_path, resolutions, dry_run=True)
+        if changed_count:
+            _confirm_entries(options, ledger_path, filled_rows, changed_count)
             ledger.resolve(ledger_path, resolutions)
-    options.result["counts"] = {"resolved": changed, "unchanged": len(report_rows) - changed}
-    print_result(f"{format_count(changed, 'row')} resolved. The next import sends those without an agent.")
+    options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
+    print_result(f"{format_count(changed_count, 'row')} resolved. The next import sends those without an agent.")
     return DONE
 
 
-def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[ReportRow], changed: int) -> None:
-    """Asks for confirmation before entries are recorded, and names the identifiers that look like words. With ``--yes``, such
-    identifiers are an error."""
-    suspicious = [
+def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[ReportRow], changed_count: int) -> None:
+    """Asks the user to confirm entries before they are recorded. Asks separately about identifiers that look like
+    words. With ``--yes``, raises CommandError for such identifiers.
+    """
+    suspicious_rows = [
         row
         for row in rows
         if _looks_like_words(row.agent_id.strip())
-        # Identifiers that the ledger already has are from the service.
+        # An identifier that the ledger already has comes from the service, so it is not suspicious.
         and ledger.resolve(ledger_path, {row.key: row.agent_id}, dry_run=True)
     ]
-    if suspicious:
-        shown = ", ".join(
-            f"{escape_controls(row.agent_id.strip())!r} in row {row.row}" for row in suspicious[:_MAX_UNRESOLVED_SHOWN]
+    if suspicious_rows:
+        shown_entries = ", ".join(
+            f"{escape_controls(row.agent_id.strip())!r} in row {row.row}"
+            for row in suspicious_rows[:_MAX_UNRESOLVED_SHOWN]
         )
-        hidden = len(suspicious) - _MAX_UNRESOLVED_SHOWN
-        more = f" and {hidden:,} more" if hidden > 0 else ""
+        hidden_count = len(suspicious_rows) - _MAX_UNRESOLVED_SHOWN
+        more_text = f" and {hidden_count:,} more" if hidden_count > 0 else ""
         if options.yes:
             raise CommandError(
-                f"these entries in agent_id do not look like identifiers: {shown}{more}. If there is no agent, write "
+                f"these entries in agent_id do not look like identifiers: {shown_entries}{more_text}. If there is no agent, write "
                 f"{_NO_AGENT_ENTRY}. If they are identifiers, run the command without --yes, and confirm them"
             )
         confirm(
-            f"These entries in agent_id do not look like identifiers: {shown}{more}. Are they the identifiers of agents?"
+            f"These entries in agent_id do not look like identifiers: {shown_entries}{more_text}. Are they the identifiers of agents?"
         )
     if not options.yes:
-        confirm(f"Record what became of {format_count(changed, 'row')} in {ledger_display_name(options.ledger)}?")
+        confirm(f"Record what became of {format_count(changed_count, 'row')} in {ledger_display_name(options.ledger)}?")
 
 
 def _looks_like_words(identifier: str) -> bool:
-    """Returns true for an identifier that looks like words, such as `pending`, and not like random letters, such as `aBcXyZ`."""
+    """Returns true for an identifier that looks like words, such as `pending`, and not like random letters, such as
+    `aBcXyZ`."""
     has_usual_case = identifier.islower() or identifier.isupper() or identifier.capitalize() == identifier
     return identifier.lower() != _NO_AGENT_ENTRY and has_usual_case and _WORDS.fullmatch(identifier) is not None
 
@@ -167,7 +170,7 @@ def init(options: Namespace) -> int:
 
 @contextmanager
 def _name_rows_in_errors(path: Path, report_rows: Sequence[ReportRow]) -> Iterator[None]:
-    """Names the report's rows by number in errors of the ledger."""
+    """Replaces the index of an entry in errors of the ledger with the number of the report's row."""
     try:
         yield
     except LedgerError as error:

@@ -27,76 +27,77 @@ def choose_ledger(options: Namespace) -> str | Path | None:
         if not options.ledger:
             raise CommandError("--ledger needs the name of a file, or the URL of a database")
         return ledger.path(options.ledger) or options.ledger
-    service = re.sub(r"[^a-z0-9.]+", "-", service_url(options).lower().partition("://")[2])[:100].strip("-.")
-    return Path(options.file).parent / f"agents-{service}.ledger" if service else None
+    service_name = re.sub(r"[^a-z0-9.]+", "-", service_url(options).lower().partition("://")[2])[:100].strip("-.")
+    return Path(options.file).parent / f"agents-{service_name}.ledger" if service_name else None
 
 
 def record_earlier_outcomes(
     path: str | Path | None, rows: ImportRows, options: Namespace
 ) -> tuple[Counter[str], list[int]]:
-    """Records the outcomes of earlier runs. Returns the numbers of valid rows with an outcome that are not sent again,
-    by outcome, and the row numbers that have changed since.
+    """Records the outcomes that the ledger has from earlier runs. Returns two values: for each outcome, how many valid
+    rows have it and are not sent again; and the numbers of the rows whose content has changed since they were sent.
     """
-    known: Counter[str] = Counter()
-    changed: list[int] = []
+    known_counts: Counter[str] = Counter()
+    changed_numbers: list[int] = []
     if path is None or (isinstance(path, Path) and not path.exists()):
-        return known, changed
+        return known_counts, changed_numbers
     if isinstance(path, Path):
         # Reads the whole ledger, so that a damaged one raises an error before any result is shown or written.
         ledger.summary(path)
-    service = service_url(options) or None
+    base_url = service_url(options) or None
     for batch in _batches(rows):
         keys = [row.key for row, _ in batch]
         ledger_rows = ledger.look_up(
-            path, keys, key_name=rows.key_name, service=service, requests=[agent for _, agent in batch]
+            path, keys, key_name=rows.key_name, service=base_url, requests=[agent for _, agent in batch]
         )
-        for (row, _), recorded in zip(batch, ledger_rows, strict=True):
-            if recorded is None or (options.resend_unknown and recorded.outcome == "unknown"):
+        for (row, _), ledger_row in zip(batch, ledger_rows, strict=True):
+            if ledger_row is None or (options.resend_unknown and ledger_row.outcome == "unknown"):
                 continue
-            result = _result_from_ledger(row, recorded, ROW_CHANGED if recorded.request_differs else "")
+            result = _result_from_ledger(row, ledger_row, ROW_CHANGED if ledger_row.request_differs else "")
             rows.record_result(result)
-            known[result.outcome] += 1
-            if recorded.request_differs:
-                changed.append(row.number)
-    # A row that has become invalid still has its agent.
-    invalid = rows.invalid()
-    while invalid_batch := [*islice(invalid, BATCH_SIZE)]:
-        ledger_rows = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=service)
-        for row, recorded in zip(invalid_batch, ledger_rows, strict=True):
-            if recorded is not None:
+            known_counts[result.outcome] += 1
+            if ledger_row.request_differs:
+                changed_numbers.append(row.number)
+    # Also looks up invalid rows: an earlier run may have created the agent of a row that has become invalid since.
+    invalid_rows = rows.invalid()
+    while invalid_batch := [*islice(invalid_rows, BATCH_SIZE)]:
+        ledger_rows = ledger.look_up(path, [row.key for row in invalid_batch], key_name=rows.key_name, service=base_url)
+        for row, ledger_row in zip(invalid_batch, ledger_rows, strict=True):
+            if ledger_row is not None:
                 rows.record_result(
                     _result_from_ledger(
-                        row, recorded, f"the row has become invalid, and nothing was sent: {row.message}"
+                        row, ledger_row, f"the row has become invalid, and nothing was sent: {row.message}"
                     )
                 )
-    return known, changed
+    return known_counts, changed_numbers
 
 
 CHANGE_NOT_SENT = "this change is not sent"
 ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
-"""The message for a row that has changed since its agent was created."""
+"""The message for a row that has changed since it was sent."""
 
 
-def _result_from_ledger(row: RowResult, recorded: ledger.LedgerRow, change: str) -> RowResult:
-    """Converts a ledger's row to the result of a table's row. `change` describes a change of the row."""
-    reason = ": ".join(part for part in (recorded.title, recorded.code) if part)
+def _result_from_ledger(row: RowResult, ledger_row: ledger.LedgerRow, change: str) -> RowResult:
+    """Converts a ledger's row to the result of a table's row. `change` is the message about a change of the row, or
+    empty."""
+    reason = ": ".join(part for part in (ledger_row.title, ledger_row.code) if part)
     parts = [f"the service rejected it: {escape_controls(reason)}"] if reason else []
     message = "; ".join([*parts, *([change] if change else [])])
-    outcome = import_outcome(recorded.outcome, in_flight=recorded.in_flight)
+    outcome = import_outcome(ledger_row.outcome, in_flight=ledger_row.in_flight)
     return RowResult(
         row.number,
         row.key,
         outcome,
-        recorded.agent_id or "",
-        str(recorded.status_code or ""),
+        ledger_row.agent_id or "",
+        str(ledger_row.status_code or ""),
         message,
         was_earlier=True,
     )
 
 
 def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
-    """Returns the sendable rows whose key is new although their e-mail address was sent before. A spreadsheet may have
-    changed their keys.
+    """Returns the numbers of sendable rows whose key is not in the ledger, although their e-mail address is. A
+    spreadsheet may have changed their keys.
     """
     if isinstance(own_ledger, Path) and not own_ledger.exists():
         return []
@@ -105,24 +106,28 @@ def find_changed_keys(own_ledger: str | Path, rows: ImportRows) -> list[int]:
     for batch in _batches(rows):
         # `record_earlier_outcomes` has already looked up all rows by their keys.
         known_emails |= {str(agent["email"]).casefold() for row, agent in batch if row.was_earlier}
-        new = [(row, str(agent["email"])) for row, agent in batch if not row.was_earlier]
-        by_email = ledger.look_up_emails(own_ledger, [email for _, email in new])
-        sent = [row_and_email for row_and_email, recorded in zip(new, by_email, strict=True) if recorded is not None]
-        # Looks up keys after addresses: another import may have sent a row since the first lookup, and then the ledger
-        # knows its key.
-        by_key = ledger.look_up(own_ledger, [row.key for row, _ in sent], key_name=rows.key_name)
-        for (row, email), recorded in zip(sent, by_key, strict=True):
-            if recorded is None:
+        new_rows = [(row, str(agent["email"])) for row, agent in batch if not row.was_earlier]
+        rows_by_email = ledger.look_up_emails(own_ledger, [email for _, email in new_rows])
+        sent_rows = [
+            row_and_email
+            for row_and_email, ledger_row in zip(new_rows, rows_by_email, strict=True)
+            if ledger_row is not None
+        ]
+        # Looks up the keys of these rows again, after the addresses: another import may have sent a row in the
+        # meantime, and the ledger then has its key.
+        rows_by_key = ledger.look_up(own_ledger, [row.key for row, _ in sent_rows], key_name=rows.key_name)
+        for (row, email), ledger_row in zip(sent_rows, rows_by_key, strict=True):
+            if ledger_row is None:
                 emails_by_row[row.number] = email.casefold()
             else:
                 known_emails.add(email.casefold())
-    # Two rows may share an address while the ledger knows only one of them.
+    # Two rows may have the same address. If the ledger knows one of them by its key, the address belongs to that row.
     return [number for number, email in emails_by_row.items() if email not in known_emails]
 
 
 def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namespace) -> list[Path]:
-    """Returns the other ledgers in the folders of the table and of the import's ledger that know some sendable rows, or
-    that cannot be read. Prints the number of rows that each knows.
+    """Searches the folders of the table and of the import's ledger for other ledgers. Returns the ledgers that have
+    some of the sendable rows, or that cannot be read. Prints the number of rows that each ledger has.
     """
     folders = {Path(options.file).parent, *([own_ledger.parent] if isinstance(own_ledger, Path) else [])}
     other_ledgers = []
@@ -147,16 +152,16 @@ def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namesp
 
 
 def _count_known(path: Path, batch: list[tuple[RowResult, dict[str, Any]]]) -> int:
-    """Counts the rows that a ledger knows by key, e-mail address or external id."""
-    new = [(row.key, agent) for row, agent in batch if not row.was_earlier]
-    emails = [str(agent["email"]) for _, agent in new]
+    """Counts the rows whose key, e-mail address or external id a ledger has."""
+    new_rows = [(row.key, agent) for row, agent in batch if not row.was_earlier]
+    emails = [str(agent["email"]) for _, agent in new_rows]
     columns = (
-        [key for key, _ in new],
+        [key for key, _ in new_rows],
         emails,
-        [str(agent["profile"].get("external_id", "")) for _, agent in new],
+        [str(agent["profile"].get("external_id", "")) for _, agent in new_rows],
     )
-    by_key = [ledger.look_up(path, column, wait=False) for column in columns]
-    return sum(map(any, zip(*by_key, ledger.look_up_emails(path, emails, wait=False), strict=True)))
+    rows_by_key = [ledger.look_up(path, column, wait=False) for column in columns]
+    return sum(map(any, zip(*rows_by_key, ledger.look_up_emails(path, emails, wait=False), strict=True)))
 
 
 def _batches(rows: ImportRows) -> Iterator[list[tuple[RowResult, dict[str, Any]]]]:

@@ -1,7 +1,8 @@
-"""The results of an unfinished export on disk, from which a stopped run is resumed: `deals.csv.part`.
+"""Partial exports: files such as `deals.csv.part`, with the results of an unfinished export, from which it can be
+resumed.
 
-The file is an SQLite database. It holds the deals in order, in groups that are already encoded for the output file, and
-the errors of the deals that could not be retrieved.
+A partial export is an SQLite database. It holds the deals in order, in groups that are already encoded for the output
+file. It also holds the failures of the deals that could not be retrieved.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from dealkit._cli.files import file_display_name, open_replacement, output_file_
 # Identifies the file type and its version in SQLite's header.
 _APPLICATION_ID = int.from_bytes(b"dea7")
 
-# SQLite's codes for damaged or missing content. Tables may be missing in a damaged file, which is a general SQL error.
+# SQLite's codes for damaged content. A damaged file may lack tables, for which SQLite reports the general code
+# SQLITE_ERROR.
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
 
-# Results are saved after this many seconds or bytes, whichever comes first.
+# Results are saved after this many seconds, or when there are this many unsaved bytes.
 _SAVE_INTERVAL, _MAX_UNSAVED_BYTES = 1.0, 4 << 20
 
 
@@ -44,11 +46,11 @@ def failures_path(out: Path) -> Path:
 
 
 class DamagedPartialExport(CommandError):
-    """The partial export is damaged, and cannot be read now or later."""
+    """The partial export is damaged, so the export cannot be resumed."""
 
 
 class _LockedByOtherProcess(CommandError):
-    """Another process is writing the file."""
+    """Another process is writing the partial export."""
 
 
 class PartialExport:
@@ -62,28 +64,29 @@ class PartialExport:
         self._deals: dict[int, bytes] = {}
         self._failures: dict[int, list[str]] = {}
         self._size = 0
-        was_there = output_file_exists(self._path) and self._path.stat().st_size > 0
-        # SQLite writes a journal next to the database.
+        existed_before = output_file_exists(self._path) and self._path.stat().st_size > 0
+        # SQLite writes a journal next to the database. Raises an error if the journal's path is a link, a folder or a
+        # device.
         output_file_exists(self._path.with_name(self._path.name + "-journal"))
-        if output_file_exists(failures_path(out)) and not was_there:
+        if output_file_exists(failures_path(out)) and not existed_before:
             _reject_existing_failures(failures_path(out), overwrite=options.overwrite)
         with self._translate_errors():
             self._database = sqlite3.connect(self._path, timeout=0)
             try:
-                self._lock(was_there=was_there)
-                self._start_or_resume(f"{ids.digest()} {service}", is_new=not was_there)
+                self._lock(existed_before=existed_before)
+                self._start_or_resume(f"{ids.digest()} {service}", is_new=not existed_before)
             except BaseException as error:
                 self.close()
-                if not (was_there or isinstance(error, _LockedByOtherProcess)):
+                if not (existed_before or isinstance(error, _LockedByOtherProcess)):
                     self._path.unlink()
                 raise
         self._saved_at = time.monotonic()
 
-    def _lock(self, *, was_there: bool) -> None:
+    def _lock(self, *, existed_before: bool) -> None:
         """Locks the file against other processes. Rejects a file that is not a partial export."""
         execute = self._database.execute
         try:
-            if was_there and execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
+            if existed_before and execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
                 raise sqlite3.DatabaseError
             execute("PRAGMA locking_mode = EXCLUSIVE")
             execute("BEGIN EXCLUSIVE")
@@ -118,7 +121,7 @@ class PartialExport:
     @property
     def done(self) -> int:
         """The number of ids with a result, counted from the first id."""
-        # KeyboardInterrupt may be raised between two statements, so a separate counter could be wrong.
+        # There is no separate counter, because a KeyboardInterrupt between two statements could make it wrong.
         return self.saved + len(self._deals) + len(self._failures)
 
     @property
@@ -145,19 +148,19 @@ class PartialExport:
             group, failures_in_group = self._format.encode_group([*self._deals.values()])
             positions = [*self._deals]
             failures = self._failures | {positions[index]: failure for index, failure in failures_in_group.items()}
-            failed = [(position, json.dumps(failure)) for position, failure in failures.items()]
+            failure_rows = [(position, json.dumps(failure)) for position, failure in failures.items()]
             with self._translate_errors(), self._database:
-                # If KeyboardInterrupt is raised after the commit and before `saved` changes, the next save replaces
-                # this group.
+                # A KeyboardInterrupt may be raised after the commit, before `saved` changes. The next save then writes
+                # the same deals again, and replaces this group.
                 row = (self.saved, next_position, group, zlib.crc32(group))
                 self._database.execute("INSERT OR REPLACE INTO deal_groups VALUES (?, ?, ?, ?)", row)
-                self._database.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failed)
+                self._database.executemany("INSERT OR REPLACE INTO failed VALUES (?, ?)", failure_rows)
             self.saved, self._deals, self._failures, self._size = next_position, {}, {}, 0
         self._saved_at = time.monotonic()
 
     def complete(self) -> list[dict[str, str]]:
-        """Writes the output files and removes the partial export. Each file is replaced as a whole. Returns the
-        failures.
+        """Writes the output files, replacing each existing file in one step, and removes the partial export. Returns
+        the failures.
         """
         self.save()
         with self._translate_errors():
@@ -173,11 +176,11 @@ class PartialExport:
         return failures
 
     def _load_failures(self) -> list[dict[str, str]]:
-        failed = self._database.execute("SELECT position, failure FROM failed ORDER BY position")
+        failure_rows = self._database.execute("SELECT position, failure FROM failed ORDER BY position")
         try:
             return [
                 dict(zip(FAILED_COLUMNS, [next(self._ids.from_position(position)), *json.loads(failure)], strict=True))
-                for position, failure in failed
+                for position, failure in failure_rows
             ]
         except (ValueError, TypeError, StopIteration):
             raise self._damage_error() from None
@@ -186,11 +189,11 @@ class PartialExport:
         """Reads the groups of encoded deals and verifies their checksums. SQLite alone does not detect all damage, such
         as a changed digit in a deal.
         """
-        done = 0
+        expected_position = 0
         for first, next_position, group, checksum in self._database.execute("SELECT * FROM deal_groups ORDER BY first"):
-            if first != done or zlib.crc32(group) != checksum:
+            if first != expected_position or zlib.crc32(group) != checksum:
                 raise self._damage_error()
-            done = next_position
+            expected_position = next_position
             yield group
 
     def close(self) -> None:
@@ -225,13 +228,15 @@ def _failure_row(failure: dict[str, str]) -> list[str]:
     return [escape_key(id), *map(escape_formula, texts)]
 
 
-def _reject_existing_failures(failed: Path, *, overwrite: bool) -> None:
+def _reject_existing_failures(failures_file: Path, *, overwrite: bool) -> None:
     """Raises an error instead of overwriting a list of failures, which may still be needed."""
     header = encode_header(FAILED_COLUMNS)
-    with open(failed, "rb") as file:
+    with open(failures_file, "rb") as file:
         if file.read(len(header)) not in (header, b""):
             raise CommandError(
-                f"{file_display_name(failed)} is not the list of an export: move it away, or choose another --out"
+                f"{file_display_name(failures_file)} is not the list of an export: move it away, or choose another --out"
             )
     if not overwrite:
-        raise CommandError(f"{file_display_name(failed)} exists; choose another --out, or replace it with --overwrite")
+        raise CommandError(
+            f"{file_display_name(failures_file)} exists; choose another --out, or replace it with --overwrite"
+        )

@@ -1,7 +1,7 @@
 """The client for a command's service, and the commands `dealkit deal` and `dealkit check`.
 
-The base URL comes from an option or the environment. The key comes only from the environment or from a file that it
-names.
+The base URL comes from an option or an environment variable. The service key comes only from an environment variable,
+or from a file that an environment variable names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Something responds, but to a made-up key as it does to yours, so nothing looks a
 
 
 def make_client(options: Namespace, *, max_retries: int | None = None) -> Client:
-    """Creates a client from the command line's options. Sends nothing."""
+    """Creates a client from the options of the command line."""
     if not (_environment_variable("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
         raise CommandError(_NO_KEY_MESSAGE)
     if not service_url(options):
@@ -66,7 +66,7 @@ def make_client(options: Namespace, *, max_retries: int | None = None) -> Client
 
 
 def service_url(options: Namespace) -> str:
-    """Returns the base URL as the user gave it."""
+    """Returns the base URL that the user has given, or an empty string."""
     url: str = options.base_url or _environment_variable("DEALKIT_BASE_URL")
     return url.rstrip("/")
 
@@ -84,7 +84,7 @@ def generate_unknown_id() -> str:
 
 
 def probe_service(client: Client) -> RawResponse[Deal] | DealkitError:
-    """Requests a deal that does not exist, to see whether the service responds. This changes nothing."""
+    """Requests a deal that does not exist, to see whether the service responds. Returns the response, or the error."""
     try:
         response = client.with_raw_response.deals.retrieve(generate_unknown_id())
         response.parse()
@@ -111,19 +111,19 @@ def check_service(options: Namespace) -> int:
     if options.deal:
         raise CommandError("--deal belongs to --conformance, which is missing")
     with make_client(options, max_retries=0) as client:
-        started = time.monotonic()
+        start_time = time.monotonic()
         response = probe_service(client)
-        elapsed = f"{(time.monotonic() - started) * 1000:.0f} ms"
-        accepted, problem, code = _check_key(client, response)
+        elapsed_text = f"{(time.monotonic() - start_time) * 1000:.0f} ms"
+        key_state, problem, code = _check_key(client, response)
     facts = {"service": escape_controls(service_url(options))}
     match response:
         case APIConnectionError(outcome="not_sent"):
-            facts["reached"] = f"no, after {elapsed}"
+            facts["reached"] = f"no, after {elapsed_text}"
         case APIStatusError() | RawResponse():
-            facts["reached"] = f"yes, in {elapsed}, over {response.http_version}"
-            facts["key"] = accepted
+            facts["reached"] = f"yes, in {elapsed_text}, over {response.http_version}"
+            facts["key"] = key_state
         case _:
-            facts["reached"] = f"yes, in {elapsed}, but it did not respond as it should"
+            facts["reached"] = f"yes, in {elapsed_text}, but it did not respond as it should"
     options.result.update(facts)
     print_result(format_pairs({name.capitalize(): text for name, text in facts.items()}))
     if problem:
@@ -133,7 +133,8 @@ def check_service(options: Namespace) -> int:
 
 
 def _check_key(client: Client, response: RawResponse[Deal] | DealkitError) -> tuple[str, str, int]:
-    """Returns the state of the key, the problem with it (an empty string if the service accepts it), and the exit code."""
+    """Returns the state of the key, the problem with it (an empty string if the service accepts it), and the exit
+    code."""
     match response:
         case AuthenticationError():
             return "not accepted", format_error_with_advice(response), SERVICE_FAILED

@@ -10,19 +10,19 @@ from typing import Any, Self
 
 def is_stopping() -> bool:
     """Returns whether a signal has asked the running command to stop."""
-    return _active is not None and _active.is_stopping
+    return _active_signals is not None and _active_signals.is_stopping
 
 
 class Signals:
-    """Context manager that installs signal handlers. SIGTERM and SIGHUP then stop the command as Ctrl-C does: with
-    KeyboardInterrupt, or with the callback of ``call_on_first_signal``.
+    """A context manager that installs signal handlers. SIGTERM and SIGHUP then stop the command as Ctrl-C does: they
+    raise KeyboardInterrupt, or call the callback of ``call_on_first_signal``.
 
     The system sends SIGHUP when the terminal or the connection to it closes.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        """The exit code after a signal other than Ctrl-C; None before one has arrived."""
+        """The exit code after a signal other than Ctrl-C; None if no such signal has arrived."""
         self.is_stopping = False
         """True once a signal has arrived."""
         self._on_first_signal: Callable[[], None] | None = None
@@ -31,8 +31,8 @@ class Signals:
 
     @contextmanager
     def call_on_first_signal(self, on_first_signal: Callable[[], None]) -> Iterator[None]:
-        """Calls a function at the first signal instead of raising KeyboardInterrupt. An exception could be raised
-        between the statements that receive and store a result, and lose the result.
+        """Calls a function at the first signal, instead of raising KeyboardInterrupt. A KeyboardInterrupt between the
+        statements that receive a result and store it would lose the result.
         """
         self._on_first_signal = on_first_signal
         try:
@@ -41,12 +41,12 @@ class Signals:
             self._on_first_signal = None
 
     def mark_finishing(self) -> None:
-        """Stops raising KeyboardInterrupt, because only output remains to be written. A signal now only ends the wait
-        for the output's reader.
+        """Stops raising KeyboardInterrupt, because only output remains to be written. From now on, a signal only ends
+        the wait for the reader of the output.
         """
         self._is_finishing = True
 
-    def _handle(self, number: int, _frame: object) -> None:
+    def _handle_signal(self, number: int, _frame: object) -> None:
         was_stopping, self.is_stopping = self.is_stopping, True
         if self._is_finishing:
             self.code = self.code or 128 + number
@@ -61,21 +61,21 @@ class Signals:
         self._on_first_signal()
 
     def __enter__(self) -> Self:
-        global _active
-        _active = self
+        global _active_signals
+        _active_signals = self
         # Windows has no SIGHUP.
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             # A signal that the parent process ignores stays ignored, such as SIGHUP under nohup.
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-                self._previous_handlers[number] = signal.signal(number, self._handle)
+                self._previous_handlers[number] = signal.signal(number, self._handle_signal)
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        global _active
+    def __exit__(self, *exception_details: object) -> None:
+        global _active_signals
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        _active = None
+        _active_signals = None
 
 
-_active: Signals | None = None
+_active_signals: Signals | None = None

@@ -30,10 +30,11 @@ _DIRECTION_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202
 
 _STYLES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
-# The minimum width of a table's last column. With less, a table's rows are printed as lists.
+# The minimum width of a table's last column. If the terminal is too narrow for it, the table's rows are printed as
+# lists.
 _MIN_LAST_COLUMN_WIDTH = 24
 
-# The seconds to wait until a message can be written.
+# The maximum time, in seconds, to wait until a message can be written.
 _MESSAGE_WAIT = 1.0
 
 # The largest write that a pipe accepts without blocking, once select reports it as writable.
@@ -48,8 +49,8 @@ def print_result(text: str = "") -> None:
 
 
 def print_message(text: str) -> None:
-    """Prints lines to standard error. Flushes standard output first, so that the order is right if both go to the same
-    file.
+    """Prints lines to standard error. Flushes standard output first, so that the order is right if both streams go to
+    the same file.
     """
     try:
         if sys.stdout is not None:
@@ -108,7 +109,7 @@ def _is_writable(descriptor: int, seconds: float) -> bool:
 
 
 def write_json(result: Mapping[str, Any] | str, out: TextIO) -> None:
-    """Writes a JSON document in UTF-8, independent of the terminal's encoding."""
+    """Writes a JSON document in UTF-8, whichever encoding the terminal has."""
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     if is_terminal(out):
         # Control characters occur only inside JSON strings, where an escape has the same meaning. Outside strings, the
@@ -167,13 +168,14 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def line_width(stream: TextIO | None) -> int:
-    """Returns the width of a line in columns: the terminal's width, and unlimited elsewhere."""
+    """Returns the width of a line: the width of the terminal in columns, or no limit if the stream is not a
+    terminal."""
     return shutil.get_terminal_size().columns if is_terminal(stream) else sys.maxsize
 
 
 def colorize(text: str, style: str, stream: TextIO | None = None) -> str:
-    """Adds the escape codes for a colour or bold, if the stream shows them."""
-    # https://no-color.org
+    """Adds the escape codes for a colour or bold text, if the stream is a terminal that shows them."""
+    # See https://no-color.org for NO_COLOR.
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not is_terminal(stream or sys.stdout):
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
@@ -197,8 +199,8 @@ def _wrap_entry(start: str, text: str, columns: int) -> str:
 
 
 def format_pairs(values: Mapping[str, str], *, indent: str = "", columns: int | None = None) -> str:
-    """Formats names and values, one pair per line. A long value wraps below itself, or below its name if the line is
-    narrow.
+    """Formats names and values, one pair per line. A long value continues on indented lines. If the line is narrow, the
+    value begins below its name.
     """
     name_width = max(map(len, values), default=0)
     columns = columns or line_width(sys.stdout)
@@ -210,12 +212,13 @@ def format_pairs(values: Mapping[str, str], *, indent: str = "", columns: int | 
 
 
 def format_table(rows: Sequence[Mapping[str, str]]) -> str:
-    """Formats records as a table with a heading, or as lists below each other if the line is too narrow."""
+    """Formats rows as a table with a heading. If the line is too narrow, formats each row as a list of names and
+    values."""
     *names, last = [name for name in rows[0] if any(row[name] for row in rows)]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     columns = line_width(sys.stdout)
-    longest = max(len(last), *(len(row[last]) for row in rows))
-    if columns - 2 - sum(widths.values()) - 2 * len(widths) < min(longest, _MIN_LAST_COLUMN_WIDTH):
+    longest_value = max(len(last), *(len(row[last]) for row in rows))
+    if columns - 2 - sum(widths.values()) - 2 * len(widths) < min(longest_value, _MIN_LAST_COLUMN_WIDTH):
         return "\n\n".join(format_pairs({name: row[name] for name in (*names, last)}, indent="  ") for row in rows)
     heading, *lines = (
         _wrap_entry("  " + "".join(f"{row[name]:{widths[name]}}  " for name in names), row[last], columns)
@@ -225,14 +228,16 @@ def format_table(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def format_outline(model: Mapping[str, Any], indent: str = "  ") -> Iterator[str]:
-    """Formats a document for people: first its values, then the nested documents, each below its name. Omits empty
-    values and prints all digits of numbers.
+    """Formats a document for people: first its plain values, then its nested documents, each below its name. Omits
+    empty values, and shows all digits of numbers.
     """
-    filled_in = {escape_controls(name): value for name, value in model.items() if value not in (None, "", [], {})}
-    nested = {name: value for name, value in filled_in.items() if isinstance(value, Mapping | list)}
-    if scalars := {name: _format_value(value) for name, value in filled_in.items() if name not in nested}:
-        yield format_pairs(scalars, indent=indent)
-    for name, value in nested.items():
+    nonempty_values = {escape_controls(name): value for name, value in model.items() if value not in (None, "", [], {})}
+    nested_values = {name: value for name, value in nonempty_values.items() if isinstance(value, Mapping | list)}
+    if plain_values := {
+        name: _format_value(value) for name, value in nonempty_values.items() if name not in nested_values
+    }:
+        yield format_pairs(plain_values, indent=indent)
+    for name, value in nested_values.items():
         yield indent + colorize(name, "bold")
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             if index:
@@ -270,7 +275,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_command(arguments: Sequence[str]) -> str:
-    """Formats a command that the user can type again, without the user and the password of a database."""
+    """Formats a command that a person can type again. A ledger's URL is shown without user and password."""
     parts = []
     for index, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
@@ -289,7 +294,8 @@ def ledger_display_name(ledger: str | Path) -> str:
 
 
 class Progress:
-    """Progress of a job: one line that is rewritten on a terminal, or a new line every 10 seconds elsewhere."""
+    """Shows the progress of a job. On a terminal, it rewrites one line. Elsewhere, it prints a new line every 10
+    seconds."""
 
     def __init__(self, noun: str, total: int, done: int = 0, failed: int = 0) -> None:
         self._noun, self._total, self._done, self._failed = noun, total, done, failed
@@ -326,7 +332,7 @@ class Progress:
             minutes, seconds_left = divmod(round((self._total - self._done) * seconds / done), 60)
             text += f", {done / seconds:,.1f} per second, {minutes} min {seconds_left:02} s left"
         if self._on_terminal:
-            # Erases the remainder of a longer line.
+            # The escape code first erases the previous text, which may be longer.
             _write_to_stderr(f"\r\x1b[K{text[: line_width(sys.stderr) - 1]}", seconds=0)
         else:
             print_message(text)

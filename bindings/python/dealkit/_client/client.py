@@ -56,10 +56,11 @@ class _Requests(Generic[Requested]):
         headers: Pairs | None = None,
         **options: Unpack[CallOptions],
     ) -> Requested:
-        """Calls an undocumented operation with the same key, limits and errors.
+        """Calls an undocumented operation, with the client's key and options, and with the same exceptions as other
+        calls.
 
-        The segments follow ``/v1`` and are escaped like identifiers: ``client.request("PATCH", "agents", agent.id,
-        json={"first_name": "Ada"}).json()``.
+        The segments of the path follow ``/v1``, and are escaped like identifiers: ``client.request("PATCH", "agents",
+        agent.id, json={"first_name": "Ada"}).json()``.
         """
         body = None if json is OMITTED else (to_builtin_types(json),)
         call = unwrap(
@@ -71,7 +72,7 @@ class _Requests(Generic[Requested]):
 
 
 class BaseClient:
-    """The common base class of both clients."""
+    """The common base class of Client and AsyncClient."""
 
     _session: Session
     _is_async: ClassVar[bool]
@@ -83,36 +84,36 @@ class BaseClient:
         Raises:
             ConfigError: An option is missing or invalid. The message names the option and the values that it accepts.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        self._session = open_session(given, None, self._is_async)
+        set_options = {name: value for name, value in options.items() if value is not None}
+        self._session = open_session(set_options, None, self._is_async)
 
     @classmethod
     @sealed
     def shared(cls, **options: Unpack[ClientOptions]) -> Self:
-        """Returns this process's shared client with these options. The first call creates it.
+        """Returns this process's shared client with these options. The first call creates the client.
 
-        For functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key then
-        comes from the worker's environment and is never part of a task, and all tasks of a worker share its
-        connections and rate limit:
+        Use it in functions that an engine such as Dask, Spark or Ray sends to its worker processes. The service key
+        then comes from the worker's environment, and is never part of a task. All tasks of a worker process share the
+        client's connections and rate limit:
 
         >>> def statuses(ids: list[str]) -> list[str | None]:
         ...     client = Client.shared(rate_limit=10)
         ...     return [deal.status for deal in client.deals.retrieve_many(ids)]
 
-        It takes the same options as the constructor. Once the client is closed, or the environment has another URL or
-        key, the next call creates a new client.
+        It takes the same options as the constructor. If the shared client is closed, or the environment now has a
+        different URL or key, the next call creates a new client.
         """
         wanted_options: dict[str, Any] = {**options}
         if wanted_options.get("headers") is not None:
             wanted_options["headers"] = pairs("headers", wanted_options["headers"])
         environment = {name: value for name, value in environ.items() if name.startswith("DEALKIT_")}
         cache_key = {"class": cls, "environment": environment, **wanted_options}
-        client = _find_shared(cache_key)
+        client = _find_shared_client(cache_key)
         if client is None:
-            _remove_closed()
-            _SHARED.append((cache_key, cls(**wanted_options)))
-            # If several threads have created a client, all of them use the first one.
-            client = _find_shared(cache_key)
+            _remove_closed_clients()
+            _SHARED_CLIENTS.append((cache_key, cls(**wanted_options)))
+            # If several threads have each created a client, all of them use the first client.
+            client = _find_shared_client(cache_key)
         return client  # type: ignore[return-value]
 
     @property
@@ -123,7 +124,7 @@ class BaseClient:
 
     @property
     def timeout(self) -> float:
-        """The timeout of a call in seconds, including all attempts."""
+        """The timeout of a call in seconds, over all its attempts."""
         return float(self._session.require_client().timeout)
 
     @property
@@ -138,61 +139,68 @@ class BaseClient:
 
     @sealed
     def with_options(self, **options: Unpack[ClientOptions]) -> Self:
-        """Returns a client with the options of this one, except for the options given here. None means the default.
+        """Returns a new client with the options of this client, except for the options passed here. None means the
+        default.
 
-        It takes the same options as the constructor. A number as ``timeout`` replaces only the ``total`` of a ``Timeout``.
-        The two clients share connections unless an option of connections differs (``proxy``, ``ca_file``, ``client_cert``,
-        ``http2``, ``max_idle_connections``, a ``Timeout`` with ``connect`` or ``attempt``, another host), so the new
-        client is cheap: ``client.with_options(timeout=5).deals.retrieve("d_1")``. With the same service, key and
-        ``rate_limit``, they also share that limit, the pauses that the service asks for, and the retry quota.
+        It takes the same options as the constructor. A number as ``timeout`` replaces only the ``total`` of a
+        ``Timeout``.
+
+        A new client is cheap, because the two clients share connections:
+        ``client.with_options(timeout=5).deals.retrieve("d_1")``. They do not share connections if the service's host or
+        an option that concerns connections differs: ``proxy``, ``ca_file``, ``client_cert``, ``http2``,
+        ``max_idle_connections``, or ``connect`` or ``attempt`` of a ``Timeout``. Clients with the same service, key and
+        ``rate_limit`` also share that limit, the pauses that the service asks for, and the retry quota.
         """
         session = self._session
-        other = copy(self)  # Not `type(self)(…)`: a subclass may have more attributes.
-        # An option replaces the option that it is an alternative to.
-        replaced = {_REPLACED[name] for name in options.keys() & _REPLACED.keys() if options[name] is not None}  # type: ignore[literal-required]
-        retained = {name: value for name, value in session.options.items() if name not in replaced}
-        merged: dict[str, Any] = {**retained, **options}
-        before, timeout = retained.get("timeout"), options.get("timeout")
-        if isinstance(before, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
-            merged["timeout"] = before._replace(total=timeout)
-        other._session = open_session(merged, session, self._is_async)
-        return other
+        new_client = copy(self)  # Unlike `type(self)(…)`, copies the attributes that a subclass may have added.
+        # A new option replaces an old option to which it is an alternative.
+        set_names = {name for name, value in options.items() if value is not None}
+        replaced_names = {_ALTERNATIVES[name] for name in set_names & _ALTERNATIVES.keys()}
+        retained_options = {name: value for name, value in session.options.items() if name not in replaced_names}
+        merged_options: dict[str, Any] = {**retained_options, **options}
+        earlier_timeout, timeout = retained_options.get("timeout"), options.get("timeout")
+        if isinstance(earlier_timeout, Timeout) and timeout is not None and not isinstance(timeout, Timeout):
+            merged_options["timeout"] = earlier_timeout._replace(total=timeout)
+        new_client._session = open_session(merged_options, session, self._is_async)
+        return new_client
 
     def __repr__(self) -> str:
-        # Also for a client whose constructor has failed: an error tracker may show it.
+        # Works for a client whose constructor has failed too, because an error tracker may show such a client.
         session = getattr(self, "_session", None)
         options = {} if session is None else session.options
-        closed = ", closed" if session is None or session.client is None else ""
-        return f"{type(self).__name__}(base_url={options.get('base_url')!r}{closed})"
+        closed_note = ", closed" if session is None or session.client is None else ""
+        return f"{type(self).__name__}(base_url={options.get('base_url')!r}{closed_note})"
 
 
-# Options that are alternatives: the key replaces the value.
-_REPLACED = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
+# Options that are alternatives: each key of the dict replaces its value.
+_ALTERNATIVES = {"service_key": "service_key_file", "service_key_file": "service_key", "retry": "max_retries"}
 
-# The shared clients of this process, each with its cache key. Without a lock, which a fork could copy while it is locked.
-_SHARED: list[tuple[dict[str, Any], BaseClient]] = []
+# The shared clients of this process, each with its cache key. No lock protects the list, because a fork could copy a
+# locked lock.
+_SHARED_CLIENTS: list[tuple[dict[str, Any], BaseClient]] = []
 
 
-def _remove_closed() -> None:
+def _remove_closed_clients() -> None:
     """Removes closed clients from the shared ones."""
-    for shared in [*_SHARED]:
-        if shared[1].is_closed:
+    for shared_client in [*_SHARED_CLIENTS]:
+        if shared_client[1].is_closed:
             with suppress(ValueError):  # Removed by another thread.
-                _SHARED.remove(shared)
+                _SHARED_CLIENTS.remove(shared_client)
 
 
-def _find_shared(cache_key: dict[str, Any]) -> BaseClient | None:
-    return next((client for key, client in _SHARED if key == cache_key and not client.is_closed), None)
+def _find_shared_client(cache_key: dict[str, Any]) -> BaseClient | None:
+    return next((client for key, client in _SHARED_CLIENTS if key == cache_key and not client.is_closed), None)
 
 
 class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
-    """A client of one service, with one key and one pool of connections.
+    """A client of one service. It has one service key and one pool of connections.
 
     >>> with Client(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = client.deals.retrieve("d_1")
 
-    It can be shared between threads and used after a fork. It can be pickled, key included, and so sent to a worker
-    process; ``Client.shared`` is for worker processes that have the key in their environment.
+    A client can be shared between threads and used after a fork. It can be pickled, and so sent to a worker process;
+    the pickle contains the key. If worker processes have the key in their environment, use ``Client.shared`` in them
+    instead.
     """
 
     _is_async = False
@@ -210,23 +218,23 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
 
     @property
     def with_raw_response(self) -> RawClient[RawAgents, RawDeals]:
-        """The client's calls, which return the whole response."""
+        """The same calls, which then return the whole response instead of its value."""
         return RawClient(AgentCalls(self._session, BLOCKING_RAW), DealCalls(self._session, BLOCKING_RAW))
 
     def close(self) -> None:
-        """Closes the client, and its connections unless a client from ``with_options`` shares them."""
+        """Closes the client. Also closes its connections, unless a client from ``with_options`` shares them."""
         self._session.client = None
 
     def __enter__(self) -> Self:
         self._session.require_client()
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self.close()
 
 
 class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[Any]]]):
-    """The client for asyncio: the same calls, awaited.
+    """The client for asyncio. It has the calls of ``Client``, as awaitables.
 
     >>> async with AsyncClient(base_url="https://deals.example.com", service_key="my-key") as client:
     ...     deal = await client.deals.retrieve("d_1")
@@ -252,24 +260,24 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
 
     @property
     def with_raw_response(self) -> RawClient[AsyncRawAgents, AsyncRawDeals]:
-        """The client's calls, which return the whole response."""
+        """The same calls, which then return the whole response instead of its value."""
         session = self._session
         return RawClient(AsyncAgentCalls(session, ASYNC_RAW), AsyncDealCalls(session, ASYNC_RAW))
 
     async def aclose(self) -> None:
-        """Closes the client, and its connections unless a client from ``with_options`` shares them."""
+        """Closes the client. Also closes its connections, unless a client from ``with_options`` shares them."""
         self._session.client = None
 
     async def __aenter__(self) -> Self:
         self._session.require_client()
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         await self.aclose()
 
 
 class RawClient(NamedTuple, Generic[OnAgents, OnDeals]):
-    """The calls of a client, returning the whole response."""
+    """The calls of a client that return the whole response instead of its value."""
 
     agents: OnAgents
     """Calls on agents."""

@@ -1,4 +1,4 @@
-"""Protocols of a client's operations, for functions that tests call with a stub."""
+"""Protocols of a client's operations: types of parameters for which tests can pass a stub."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Retrieved = TypeVar("Retrieved", covariant=True)
 
 
 class AgentOperations(Protocol[Created, CreatedOnce]):
-    """Calls on agents; see ``Operations``."""
+    """The calls on agents that ``Operations`` has."""
 
     def create(
         self,
@@ -57,7 +57,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
 
 
 class DealOperations(Protocol[Retrieved]):
-    """Calls on deals; see ``Operations``."""
+    """The calls on deals that ``Operations`` has."""
 
     def retrieve(self, id: str) -> Retrieved:
         """Retrieves a deal by its identifier; see ``Client.deals.retrieve``."""
@@ -65,16 +65,18 @@ class DealOperations(Protocol[Retrieved]):
 
 
 class Operations(Protocol):
-    """The API's operations, as a ``Client`` has them: ``agents.create``, ``agents.create_once`` and ``deals.retrieve``.
+    """The operations of a ``Client`` that call the service once: ``agents.create``, ``agents.create_once``,
+    ``deals.retrieve``.
 
-    To test a function with this parameter without a service, pass a ``dealkit.testing.Stub``, or any object with these
-    methods.
+    If a function has a parameter of this type, its tests need no service: they can pass a ``dealkit.testing.Stub``, or
+    any object with these methods.
 
     >>> def is_won(client: Operations, id: str) -> bool:
     ...     return client.deals.retrieve(id).status == "CLOSED"
 
-    ``retrieve_many`` and ``create_many`` are not part of it: a stub would have to imitate their order, their
-    concurrency and the ledger. Test functions that use them with the ``Client`` of a ``dealkit.testing.Sandbox``.
+    ``retrieve_many`` and ``create_many`` are not part of this protocol, because a stub would have to imitate their
+    order, their concurrency and the ledger. To test a function that uses them, pass a ``Client`` of a
+    ``dealkit.testing.Sandbox``.
     """
 
     @property

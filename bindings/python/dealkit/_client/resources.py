@@ -1,7 +1,7 @@
 """The calls of each resource.
 
-Each call is defined once, for four styles: blocking or async, each returning the value or the whole response. The types that a
-call returns are parameters of its class.
+Each call is defined once, for four styles: it blocks or is awaited, and it returns the value or the whole response. The
+return types of the calls are type parameters of their class.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ RetrievalsOrErrors = TypeVar("RetrievalsOrErrors")
 
 
 class CallStyle(NamedTuple):
-    """The functions that implement the calls of a client: blocking or async."""
+    """The functions that implement the calls of a client, either blocking or for asyncio."""
 
     send: Any
     send_create_once: Any
     create_many: Any
     retrieve_many: Any
     raw: bool = False
-    """True if calls return the whole response."""
+    """True if calls return the whole response instead of its value."""
 
 
 BLOCKING = CallStyle(
@@ -68,7 +68,7 @@ class AgentAndOptions(CreateAgentParams, CallOptions):
 
 
 class _Calls:
-    """The calls of a resource, in one style."""
+    """The base class of the calls of a resource, in one style."""
 
     __slots__ = ("_session", "_style")
 
@@ -102,11 +102,11 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     ) -> Created:
         """Creates an agent.
 
-        The specification has no idempotency key, so sending a create again may create a second agent. When a call
-        fails, the error's ``outcome`` says whether the agent may exist; see ``DealkitError``.
+        If a create is sent twice, it may create two agents, because the specification has no idempotency key. When a
+        call fails, the error's ``outcome`` says whether the agent may exist; see ``DealkitError``.
 
-        With an ``AsyncClient``, cancelling the awaiting task aborts the request. The service may already have created the
-        agent. In a web handler, which may be cancelled when its caller disconnects, use ``create_once`` with
+        With an ``AsyncClient``, cancelling the awaiting task aborts the request. The service may already have created
+        the agent. In a web handler, which may be cancelled when its caller disconnects, use ``create_once`` with
         ``detached=True``.
 
         Args:
@@ -121,14 +121,14 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             brokerage_id: The brokerage that the agent belongs to.
             office_id: The office that the agent belongs to.
             collective_id: The collective that the agent belongs to.
-            extra: Undocumented fields of the request, which are sent unchanged, next to the others.
-            validate: Whether to check the rules before sending anything. A real service may accept more than the rules
-                allow.
+            extra: Undocumented fields of the request, which are sent unchanged, next to the documented fields.
+            validate: Whether to check the specification's rules before sending anything. A real service may accept more
+                than the rules allow.
             options: Options of this call alone: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
                 ``on_unreadable``.
 
         Raises:
-            ValidationError: The request breaks the rules; ``errors`` has every violation.
+            ValidationError: The request breaks the specification's rules; ``errors`` has every violation.
             DealkitError: See its subclasses.
         """
         arguments = {**locals()}
@@ -149,49 +149,54 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         validate: bool = True,
         **arguments: Unpack[AgentAndOptions],
     ) -> CreatedOnce:
-        """Creates an agent, unless one was created with the same idempotency key. For web handlers and queue workers,
-        which may run twice, in several processes.
+        """Creates an agent, unless an agent was already created with the same idempotency key. For web handlers and
+        queue workers, which may run twice for one event, even in several processes.
 
         >>> creation = client.agents.create_once(idempotency_key="crm-4711", ledger="agents.ledger", **agent)
         >>> print(creation.result, creation.agent_id)
         created a_1
 
         The ledger is a local log of idempotency keys. The key is never sent to the service: the specification has no
-        such header. The ledger records the outcome of each key, for all processes that use it; ``create_many`` jobs may
-        share it. If an agent was created with this key, nothing is sent: ``result`` is ``"already_created"``, and
-        ``agent_id`` and ``sent_at`` are those of that agent. Otherwise the ledger gets the key before the request is
-        sent, and the outcome before you receive it, so no crash can lead to a second agent.
+        header for it. The ledger records the outcome of each key. Several processes may use one ledger, and so may
+        ``create_many`` jobs. If an agent was created with this key, nothing is sent: ``result`` is
+        ``"already_created"``, and ``agent_id`` and ``sent_at`` describe that agent. Otherwise the ledger records the
+        key before the request is sent, and the outcome before you receive it. A crash therefore cannot lead to a second
+        agent.
 
-        An ``AlreadyAttemptedError`` means that nothing was sent, for one of three reasons. If its ``outcome`` is ``"unknown"``, an
-        earlier request may have created the agent: find out, and record the answer with ``dealkit.ledger.resolve``. If it
-        is ``in_flight``, another call or job is sending the key: try again shortly. If the service rejected the key,
-        resolve it as having no agent, and send the corrected request with the same key.
+        An ``AlreadyAttemptedError`` means that nothing was sent, for one of three reasons:
 
-        The client leaves the last 16 ledgers open until it is closed; opening one never blocks an event loop. If an
-        outcome cannot be written, ``ledger_error`` has the reason. It is written as soon as possible, and until then no
-        call sends the key.
+        - ``in_flight`` is true: another call or job is sending the same key now. Try again shortly.
+        - ``outcome`` is ``"unknown"``: an earlier request may have created the agent. Find out whether it did, and
+          record the answer with ``dealkit.ledger.resolve``.
+        - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Record with
+          ``dealkit.ledger.resolve`` that there is no agent, and send the corrected request with the same key.
+
+        The client leaves the 16 most recently used ledgers open until it is closed. Opening a ledger never blocks an
+        event loop. If an outcome cannot be written to the ledger, ``ledger_error`` has the reason. The outcome is then
+        written as soon as possible, and until then no call sends the key.
 
         Args:
-            idempotency_key: Any str that always stands for this agent, and for no other.
-            ledger: The file of the ledger, an SQLite database, for the processes of one machine; or the URL of a
-                PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
-            key_name: The name of the keys, such as ``"email"``. A ledger whose keys have another name raises LedgerError,
-                because it would recognise none of them.
-            resend_unknown: Whether to send the request even if the outcome of the key is unknown. If the agent was
-                created, there are then two.
+            idempotency_key: Any str that always stands for this agent, and for no other agent.
+            ledger: The path of the ledger's file, an SQLite database, for the processes of one machine. Or the URL of a
+                PostgreSQL database (``"postgresql://…"``). The ledger is created if it does not exist.
+            key_name: The name of the idempotency keys, such as ``"email"``. If the ledger's keys have a different name,
+                LedgerError is raised, because the ledger would recognise no key.
+            resend_unknown: Whether to send the request even if the outcome of the key is unknown. If an earlier request
+                did create the agent, there are then two agents.
             wait_in_flight: Whether to wait while another call or job is sending the key, for up to this call's timeout.
-            detached: Whether the create continues if the awaiting task is cancelled. Without it, cancelling aborts the
-                request, and if that has been sent, the outcome of the key is unknown. So set it in a web handler, which
-                may be cancelled when its caller disconnects: the ledger gets the outcome, and so does the next call with
-                the key. It ends at its ``timeout``, or with the process. Only for ``AsyncClient``: a call of ``Client``
-                ends when it returns, or when a signal handler raises an exception.
-            validate: Whether to check the rules before sending anything.
+            detached: Whether the create continues if the awaiting task is cancelled. If False, cancelling aborts the
+                request. If the request was already sent, the outcome of the key is then unknown. Use True in a web
+                handler, which may be cancelled when its caller disconnects: the ledger still records the outcome, and
+                the next call with the key returns it. A detached create ends at its ``timeout``, or with the process.
+                Only for ``AsyncClient``: a call of ``Client`` ends when it returns, or when a signal handler raises an
+                exception.
+            validate: Whether to check the specification's rules before sending anything.
             arguments: The agent's fields, as for ``create``, and options of this call: ``extra_headers``, ``timeout``,
                 ``max_retries``, ``retry``.
 
         Raises:
             AlreadyAttemptedError: The ledger has the key, with no agent or an unknown outcome.
-            LedgerError: The ledger cannot be used; nothing was sent.
+            LedgerError: The ledger cannot be used. Nothing was sent.
             DealkitError: Any error that ``create`` raises.
         """
         fields: dict[str, Any] = {**arguments}
@@ -227,70 +232,80 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     ) -> Creations:
         """Creates many agents, a limited number at a time, as an iterator of ``Creation``.
 
-        Every row yields exactly one result, with its ``index``. Each create behaves like ``create``: it is retried only
-        if the service certainly did not act, and the error's ``outcome`` says whether the agent may exist. A row that
-        breaks the rules, or is not a mapping, is never sent: its error is a ``ValidationError`` with the outcome
-        ``not_sent``. Rows are consumed only as fast as you take results, so ``rows`` may be an infinite generator.
+        Every row yields exactly one result, with the row's ``index``. Each row is sent as by ``create``: the request is
+        retried only if the service certainly did not act, and an error's ``outcome`` says whether the agent may exist.
+        A row that breaks the specification's rules, or is not a mapping, is never sent: its error is a
+        ``ValidationError`` with the outcome ``not_sent``. Rows are consumed only as fast as you take results, so
+        ``rows`` may be an infinite generator.
 
-        A 401 or 403 stops the job, because every row would most likely get the same: the rows in flight still come
-        back, the next one is a ``StoppedError`` with the outcome ``not_sent``, and no further rows are taken. Continue
-        from there.
+        A 401 or 403 stops the job, because every further row would most likely get the same response. The rows in
+        flight still yield their results. The first row that was not sent yields a ``StoppedError`` with the outcome
+        ``not_sent``, and no further rows are taken. After you have corrected the key, continue from that row.
 
         >>> for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
 
-        To stop early, call ``stop()``, which takes no further rows and lets those in flight finish, or ``cancel()``,
-        which abandons those in flight and returns the known outcome of each (await it with an ``AsyncClient``). Both still
-        work after an exception, Ctrl-C included: assign the iterator to a variable.
+        To stop early, call ``stop()`` or ``cancel()`` of the iterator. ``stop()`` takes no further rows, and lets the
+        rows in flight finish. ``cancel()`` abandons the rows in flight and returns the known outcome of each; with an
+        ``AsyncClient``, await it. Both still work after an exception, including Ctrl-C, if you have assigned the
+        iterator to a variable.
 
-        With a ledger, a job survives a crash of its process or of the machine: run it again with the same rows. It then
-        sends the rows that are new or were not sent, and returns the recorded results of the others.
+        With a ledger (a local log of idempotency keys), a job survives a crash of its process or of the machine. Run
+        the job again with the same rows: it sends the rows that are new or were not sent, and returns the recorded
+        results of all other rows.
 
         >>> client.agents.create_many(rows, ledger="agents.ledger", key="email", on_error="return")
 
-        A result that the ledger has from an earlier run is marked ``from_ledger``. An agent that was created comes back
-        with its ``agent_id``, and a rejected row with an ``AlreadyAttemptedError``. If the row was rejected for reasons
-        unrelated to its content, such as a 401, 404 or 429 or a redirect, it is sent again. If it
-        is unknown whether the agent was created, the error is also an ``AlreadyAttemptedError``, with the outcome ``unknown``:
-        find out and record the answer with ``dealkit.ledger.resolve``, or pass a function ``resolve``. Rows that break the
-        rules are not recorded, so they are sent once corrected; to have a rejected row sent again, use ``resolve``.
+        A result that the ledger has from an earlier run is marked ``from_ledger``. It depends on the recorded outcome:
 
-        The intent to send a row is on disk before it is sent, and its result before you receive it, so a crash loses
-        nothing: only the rows that were in flight are unknown. Several jobs may share a ledger, on one machine or,
-        in PostgreSQL, on many: each row is sent by one of them, and the others return it as ``in_flight``. The ledger
-        contains salted hashes of the keys, which are never sent to the service. So the file shows no e-mail addresses, but
-        a person who has the file can check whether it contains a key that they guess.
+        - The agent was created: the result has its ``agent_id``.
+        - The service rejected the row: the result has an ``AlreadyAttemptedError``. To have the row sent again, record
+          that it has no agent with ``dealkit.ledger.resolve``. But if the row was rejected for a reason unrelated to
+          its content (a 401, 404, 429 or a redirect, for example), it is sent again anyway.
+        - It is unknown whether the agent was created: the result has an ``AlreadyAttemptedError`` with the outcome
+          ``unknown``. Find out whether the agent exists, and record the answer with ``dealkit.ledger.resolve``, or pass
+          a function ``resolve``.
+
+        Rows that break the specification's rules are not recorded, so they are sent as soon as they are corrected.
+
+        The ledger records a row before the row is sent, and its result before you receive it. After a crash, only the
+        rows that were in flight have an unknown outcome. Several jobs may share a ledger: jobs on one machine, or, with
+        PostgreSQL, on many machines. One of the jobs sends a row, and the other jobs return it as ``in_flight``. The
+        ledger contains salted hashes of the idempotency keys, which are never sent to the service. The ledger therefore
+        shows no e-mail addresses, but a person who can read it can check whether it contains a guessed key.
 
         Args:
             rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
                 fields.
-            concurrency: The maximum number of creates in flight, and so of unknown outcomes after a crash.
+            concurrency: The maximum number of creates in flight. It also limits the number of unknown outcomes after a
+                crash.
             ordered: Whether results are in the order of the rows, or in the order of arrival.
-            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows; ``"return"``
-                puts it in the ``Creation`` and continues, except after a 401 or 403.
-            progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
-                called with the number of results so far and the total, if that is known.
-            validate: Whether to check the rules before sending a row.
-            ledger: The file of the job's ledger, an SQLite database, or, for jobs on many machines, the URL of a
-                PostgreSQL database (``"postgresql://…"``). It is created if it does not exist.
-            key: The field that holds, or the function that makes, each row's idempotency key: ``"email"``,
-                ``"profile.external_id"``, or a function of a row. A key is a str, the same in every run, and different for
-                each row. Use a field if you can, or name the function with ``dealkit.ledger.KeyOf``: the ledger then
-                rejects a job with other keys, which would create every agent again. Required with ``ledger``, and not
-                allowed without.
-            resend_unknown: Whether to send rows whose outcome is unknown in the ledger again, without looking them up.
-                If an earlier run did create the agent, there are then two.
-            resolve: A function that looks up whether the agent of a row whose outcome is unknown exists, before the row
-                is sent again. It takes a ``dealkit.ledger.UnresolvedRow``, and returns the agent's id, which resolves the
-                row; False if there is certainly no agent, so the row is sent; or None if it cannot tell, so the row
-                stays unknown. An agent that your search does not find may still be created: return None until ``sent_at``
-                is longer ago than a request can take and than your search may lag behind. With an ``AsyncClient``, it may be a
-                coroutine function, which is called for several rows at a time. If it raises an ``Exception``, the row
-                stays unknown, with that as its error's ``__cause__``; anything else, such as ``KeyboardInterrupt``,
-                leaves the iterator, and the row is looked up again if you continue.
-            wait_in_flight: Whether to wait, for at most ``timeout``, for the outcome of a row that another job is sending,
-                instead of returning the row immediately as ``in_flight``.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+            on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows. ``"return"``
+                puts each error in the ``Creation`` of its row and continues, except after a 401 or 403.
+            progress: True shows the progress on a line of standard error. A callable, such as one that updates a
+                progress bar of tqdm, is called with the number of results so far, and the total number or None.
+            validate: Whether to check the specification's rules before sending a row.
+            ledger: The path of the job's ledger file, an SQLite database. For jobs on many machines, the URL of a
+                PostgreSQL database (``"postgresql://…"``). The ledger is created if it does not exist.
+            key: The source of each row's idempotency key: the name of a field, such as ``"email"`` or
+                ``"profile.external_id"``, or a function that returns the key of a row. A key is a str. It must be the
+                same in every run, and different for each row. Use a field if you can, or name the function with
+                ``dealkit.ledger.KeyOf``. The ledger then rejects a job whose keys have a different name, which would
+                create every agent again. Required with ``ledger``, and not allowed without it.
+            resend_unknown: Whether to send rows again whose outcome in the ledger is unknown, without looking up their
+                agents. If an earlier run did create the agent, there are then two agents.
+            resolve: A function that looks up whether the agent of a row with an unknown outcome exists. It takes a
+                ``dealkit.ledger.UnresolvedRow``. It returns the agent's id, which resolves the row; False if there is
+                certainly no agent, and then the row is sent; or None if it cannot know, and then the outcome stays
+                unknown. If your search finds no agent, a delayed request may still create the agent. Return None until
+                the time since ``sent_at`` exceeds both the longest possible request and the delay of your search. With
+                an ``AsyncClient``, ``resolve`` may be a coroutine function, which is called for several rows at a time.
+                If ``resolve`` raises an ``Exception``, the outcome stays unknown, and the exception is the
+                ``__cause__`` of the row's error. Any other exception, such as ``KeyboardInterrupt``, is raised by the
+                iterator. If you then continue, ``resolve`` is called for the row again.
+            wait_in_flight: Whether to wait for the outcome of a row that another job is sending, for at most
+                ``timeout``. If False, the row is returned immediately as ``in_flight``.
+            options: Options of each call: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
                 ``on_unreadable``.
         """
         return self._style.create_many(  # type: ignore[no-any-return]
@@ -388,17 +403,18 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
     ) -> Any:
         """Retrieves many deals, a limited number at a time, as an iterator.
 
-        Identifiers are consumed only as fast as you take deals. Leaving the loop early cancels the calls in flight.
+        Identifiers are consumed only as fast as you take deals, so ``ids`` may be an infinite generator. Leaving the
+        loop early cancels the calls in flight.
 
         Args:
-            ids: The identifiers: any iterable, even an infinite generator.
+            ids: The identifiers: any iterable of str.
             concurrency: The maximum number of retrievals in flight.
             ordered: Whether deals are in the order of the identifiers, or in the order of arrival.
-            on_error: ``"raise"`` ends with the first error; ``"return"`` yields the exception instead of the deal, with
-                its ``id`` and ``index``, and continues.
-            progress: True shows a line on standard error; a callable, such as one that updates a bar of tqdm's, is
-                called with the number of deals so far and the total, if that is known.
-            options: Options of each of the calls: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
+            on_error: ``"raise"`` raises the first error and ends. ``"return"`` yields an exception, with ``id`` and
+                ``index``, in place of each deal that failed, and continues.
+            progress: True shows the progress on a line of standard error. A callable, such as one that updates a
+                progress bar of tqdm, is called with the number of deals so far, and the total number or None.
+            options: Options of each call: ``extra_headers``, ``timeout``, ``max_retries``, ``retry``,
                 ``on_unreadable``.
         """
         return self._style.retrieve_many(
@@ -414,7 +430,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
 
 
 class AsyncAgentCalls(AgentCalls[Created, CreatedOnce, Creations]):
-    """Calls on agents, awaited."""
+    """Calls on agents of an ``AsyncClient``."""
 
     __slots__ = ()
     if not TYPE_CHECKING:
@@ -423,7 +439,7 @@ class AsyncAgentCalls(AgentCalls[Created, CreatedOnce, Creations]):
 
 
 class AsyncDealCalls(DealCalls[Retrieved, Retrievals, RetrievalsOrErrors]):
-    """Calls on deals, awaited."""
+    """Calls on deals of an ``AsyncClient``."""
 
     __slots__ = ()
     if not TYPE_CHECKING:

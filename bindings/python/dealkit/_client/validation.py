@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def validate_agent(**arguments: Unpack[CreateAgentParams]) -> list[Violation]:
-    """Returns every violation of the rules in an agent's arguments. It needs no client and sends nothing.
+    """Returns every violation of the specification's rules in an agent's arguments. It needs no client and sends
+    nothing.
 
     It takes the same arguments as ``client.agents.create`` and makes the same checks: if the list is empty, the request
     would be sent.
@@ -22,7 +23,8 @@ def validate_agent(**arguments: Unpack[CreateAgentParams]) -> list[Violation]:
     [Violation(pointer='/email', code='invalid_email'), Violation(pointer='/last_name', code='too_short')]
 
     Args:
-        arguments: ``CreateAgentParams`` lists them all. Omitting a required one is a violation too.
+        arguments: The agent's fields, which ``CreateAgentParams`` lists. If a required field is missing, that is a
+            violation.
     """
     try:
         return list_violations(arguments)
@@ -30,5 +32,5 @@ def validate_agent(**arguments: Unpack[CreateAgentParams]) -> list[Violation]:
         clear_own_frames(error)
         raise
     finally:
-        # Instead of `sealed`, which takes a fifth longer to pass on so many keywords.
+        # Does the work of the decorator `sealed`, which would take a fifth longer because it passes on many keywords.
         del arguments

@@ -32,7 +32,7 @@ def check_on_error(on_error: object) -> None:
 
 
 def file_path(name: str, value: object, alternative: str = "") -> str:
-    """Converts a path to a str. ``alternative`` is a part of the error message: other types that the argument accepts."""
+    """Converts a path to a str. ``alternative`` names other types that the argument accepts, for the error message."""
     if not isinstance(value, str | bytes | PathLike):
         raise TypeError(f"{name} must be the path of a file{alternative}, not {type(value).__name__}")
     return fsdecode(value)

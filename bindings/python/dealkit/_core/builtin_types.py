@@ -9,33 +9,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-_SCALARS = frozenset({str, int, float, bool, type(None), Decimal})
+_SCALAR_TYPES = frozenset({str, int, float, bool, type(None), Decimal})
 
 # Tuples for isinstance: an expression such as `list | tuple` would make a new union each time.
-_LISTS = (list, tuple)
-_CONTAINERS = (dict, *_LISTS, Mapping)
+_LIST_TYPES = (list, tuple)
+_CONTAINER_TYPES = (dict, *_LIST_TYPES, Mapping)
 
-# Native code rejects values that are nested deeper.
+# The maximum nesting of values. Native code rejects values that are nested deeper.
 _MAX_DEPTH = 128
 
 
 def to_builtin_types(value: Any) -> Any:
     """Converts mappings to dicts, and instances of scalar subclasses to their built-in base class.
 
-    Values that JSON cannot represent stay unchanged: native code rejects them and reports their location. The copy of a
-    container that contains itself also contains itself.
+    Values that JSON cannot represent stay unchanged: native code rejects them and reports their location. If a
+    container contains itself, its copy contains itself too.
     """
-    return value if type(value) in _SCALARS else _convert(value, {}, 0)
+    return value if type(value) in _SCALAR_TYPES else _convert(value, {}, 0)
 
 
-def _convert(value: Any, converted: dict[int, Any], depth: int) -> Any:
-    if type(value) in _SCALARS:
+def _convert(value: Any, copies_by_id: dict[int, Any], depth: int) -> Any:
+    if type(value) in _SCALAR_TYPES:
         return value
-    if isinstance(value, _CONTAINERS):
-        # A container that occurs several times is converted once, so a container that contains itself ends the recursion.
-        if depth > _MAX_DEPTH or id(value) in converted:
-            return converted.get(id(value), (value,))[0]
-        return _convert_container(value, converted, depth + 1)
+    if isinstance(value, _CONTAINER_TYPES):
+        # A container that occurs several times is converted only once. This also ends the recursion at a container that
+        # contains itself.
+        if depth > _MAX_DEPTH or id(value) in copies_by_id:
+            return copies_by_id.get(id(value), (value,))[0]
+        return _convert_container(value, copies_by_id, depth + 1)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -47,16 +48,16 @@ def _convert(value: Any, converted: dict[int, Any], depth: int) -> Any:
     return value
 
 
-def _convert_container(value: Any, converted: dict[int, Any], depth: int) -> Any:
+def _convert_container(value: Any, copies_by_id: dict[int, Any], depth: int) -> Any:
     copy: Any
-    # The original is stored with its copy, so that no other object gets its id.
-    if isinstance(value, _LISTS):
+    # The original is stored with its copy: as long as the original exists, Python gives its id to no other object.
+    if isinstance(value, _LIST_TYPES):
         copy = []
-        converted[id(value)] = (copy, value)
-        copy.extend(_convert(item, converted, depth) for item in value)
+        copies_by_id[id(value)] = (copy, value)
+        copy.extend(_convert(item, copies_by_id, depth) for item in value)
     else:
         copy = {}
-        converted[id(value)] = (copy, value)
+        copies_by_id[id(value)] = (copy, value)
         for name, item in dict(value).items():
-            copy[_convert(name, converted, depth)] = _convert(item, converted, depth)
+            copy[_convert(name, copies_by_id, depth)] = _convert(item, copies_by_id, depth)
     return copy

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Closable:
-    """Closed by ``close()``, or at the end of a ``with`` block."""
+    """An object that ``close()`` or the end of a ``with`` block closes."""
 
     __slots__ = ()
 
@@ -23,12 +23,12 @@ class Closable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self._end()
 
 
 class AsyncClosable:
-    """Closed by ``aclose()``, or at the end of an ``async with`` block."""
+    """An object that ``aclose()`` or the end of an ``async with`` block closes."""
 
     __slots__ = ()
 
@@ -45,5 +45,5 @@ class AsyncClosable:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         await self._end_async()

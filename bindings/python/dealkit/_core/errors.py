@@ -1,8 +1,8 @@
 """Raises failures of native code as exceptions, and keeps secrets out of their tracebacks.
 
-Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback. The service key and an agent's
-data are arguments of dealkit's functions. So public functions that take them are decorated with `sealed`: when such a function
-raises, it clears the variables of dealkit's frames.
+Error trackers, `cgitb` and `rich` show the local variables of every frame of a traceback. In dealkit's frames, these
+include the service key and an agent's data. Public functions that take such arguments are therefore decorated with
+`sealed`: when a sealed function raises, the variables of dealkit's frames are cleared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
     T = TypeVar("T")
 
-_BUILT_IN = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
+_BUILT_IN_EXCEPTIONS = {"type": TypeError, "value": ValueError, "runtime": RuntimeError}
 
 
 def unwrap(result: T | Failure, id: str | None = None) -> T:
@@ -30,13 +30,14 @@ def unwrap(result: T | Failure, id: str | None = None) -> T:
 
 
 def make_exception(failure: Failure, id: str | None = None, index: int | None = None) -> Exception:
-    """Makes the exception for a failure. ``id`` is the requested identifier, and ``index`` its position in a bulk job."""
-    kind, text, attributes = failure.parts()
-    if kind in _BUILT_IN:
-        return _BUILT_IN[kind](text)
-    from dealkit.exceptions import _make
+    """Makes the exception for a failure. ``id`` is the requested identifier, ``index`` the position of the item in a
+    bulk job."""
+    kind, message, attributes = failure.parts()
+    if kind in _BUILT_IN_EXCEPTIONS:
+        return _BUILT_IN_EXCEPTIONS[kind](message)
+    from dealkit.exceptions import _make_exception
 
-    error = _make(kind, text, **attributes)
+    error = _make_exception(kind, message, **attributes)
     error.id = id
     if index is not None:
         error.index = index
@@ -44,7 +45,7 @@ def make_exception(failure: Failure, id: str | None = None, index: int | None = 
 
 
 def sealed(function: F) -> F:
-    """Decorates a function so that, when it raises, the frames of dealkit in the traceback have no variables."""
+    """Decorates a function: when it raises, the variables of dealkit's frames in the traceback are cleared."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
@@ -60,7 +61,8 @@ def sealed(function: F) -> F:
 
 
 def sealed_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a coroutine function from a sealed function that returns a coroutine. The function is called when awaited."""
+    """Makes a coroutine function from a sealed function that returns a coroutine. The sealed function is called on
+    await."""
 
     @wraps(function)
     async def call(*arguments: Any, **options: Any) -> Any:
@@ -78,11 +80,12 @@ def sealed_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def clear_own_frames(error: BaseException) -> None:
-    """Clears the variables of dealkit's frames in the tracebacks of an exception and its context. Line numbers stay."""
-    chained: BaseException | None = error
-    while chained is not None:
-        clear_frames(chained, "dealkit")
-        chained = chained.__context__
+    """Clears the variables of dealkit's frames in the tracebacks of an exception and its context. Keeps the line
+    numbers."""
+    current_error: BaseException | None = error
+    while current_error is not None:
+        clear_frames(current_error, "dealkit")
+        current_error = current_error.__context__
 
 
 def clear_frames(error: BaseException, package: str | None = None) -> None:
@@ -94,5 +97,5 @@ def clear_frames(error: BaseException, package: str | None = None) -> None:
             try:
                 frame.clear()
             except RuntimeError:
-                pass  # The frame of the decorator above is still running. It has deleted its variables.
+                pass  # The frame of the decorator is still running. The decorator itself deletes its variables.
         traceback = traceback.tb_next

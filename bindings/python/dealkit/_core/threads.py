@@ -17,24 +17,26 @@ def _active_gevent_monkey() -> Any:
     return monkey if monkey is not None and monkey.is_module_patched("threading") else None
 
 
-def start_thread(work: Callable[[Any], None], argument: Any, name: str) -> None:
+def start_thread(thread_function: Callable[[Any], None], argument: Any, name: str) -> None:
     """Starts a daemon thread. Raises RuntimeError if the interpreter starts no more threads."""
     if (monkey := _active_gevent_monkey()) is not None:
-        # Not a greenlet: it would belong to the hub of this thread, and background threads run no hub.
-        monkey.get_original("_thread", "start_new_thread")(work, (argument,))
+        # Starts a real thread, because a greenlet would not run: it needs a gevent hub in its thread, and background
+        # threads have none.
+        monkey.get_original("_thread", "start_new_thread")(thread_function, (argument,))
         return
     from threading import Thread
 
-    Thread(target=work, args=(argument,), name=name, daemon=True).start()
+    Thread(target=thread_function, args=(argument,), name=name, daemon=True).start()
 
 
-def wait_cooperatively(wait: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """Calls a native function that blocks. With gevent, calls it on a thread of the hub's pool, so that other greenlets run."""
+def wait_cooperatively(blocking_function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Calls a native function that blocks. With gevent, a thread of the hub's pool calls the function, so that
+    greenlets run."""
     if _active_gevent_monkey() is None:
-        return wait(*arguments, **options)
+        return blocking_function(*arguments, **options)
     gevent: Any = modules["gevent"]
     hub = gevent.get_hub()
     if gevent.getcurrent() is hub:
-        return wait(*arguments, **options)  # A callback of the hub must not wait for a thread.
-    result: T = hub.threadpool.apply(wait, arguments, options)
+        return blocking_function(*arguments, **options)  # The hub itself must not wait for a thread of its pool.
+    result: T = hub.threadpool.apply(blocking_function, arguments, options)
     return result

@@ -25,7 +25,7 @@ def make_create_call(arguments: dict[str, Any], validate: bool) -> _native.Call:
 
 
 def list_violations(arguments: Any) -> list[Violation]:
-    """Returns every violation of the rules by arguments of ``create``."""
+    """Returns every violation of the rules in the arguments of ``create``."""
     result = try_create_call(arguments, True)
     if isinstance(result, _native.Call):
         return []
@@ -38,7 +38,9 @@ def list_violations(arguments: Any) -> list[Violation]:
 
 
 def try_create_call(arguments: dict[str, Any], validate: bool) -> _native.Call | _native.Failure | Exception:
-    """Makes the call that creates an agent. Returns the failure of invalid arguments, or the exception of their own code."""
+    """Makes the call that creates an agent. Returns a failure if the arguments are invalid, or the exception that an
+    argument's own code has raised.
+    """
     result = _native.create_agent(arguments, omitted=OMITTED, validate=validate, is_converted=False)
     if result is None:
         try:

@@ -30,15 +30,15 @@ def _construct(cls: Any, **attributes: Any) -> Any:
 _CONSTRUCT: Any = staticmethod(_construct)
 
 
-def _object_property(wire: str, doc: str) -> property:
+def _object_property(wire_name: str, doc: str) -> property:
     """Makes the property for a free-form JSON object. Each access returns a fresh copy."""
 
-    def attribute(self: Any) -> Any:
-        value = unwrap(self._get(wire))
+    def get_object(self: Any) -> Any:
+        value = unwrap(self._get(wire_name))
         # A value of another type is unreadable, and `extra` holds it.
         return MappingProxyType(value) if isinstance(value, dict) else None
 
-    return property(attribute, doc=doc)
+    return property(get_object, doc=doc)
 
 
 class _RawResponseMethods:
@@ -71,47 +71,47 @@ class _RawJsonMethods:
     """The methods of RawJson."""
 
     def __new__(cls: Any, text: str, /) -> Any:
-        outcome = _native.raw_json(text)
+        raw_json = _native.raw_json(text)
         del text
-        return unwrap(outcome)
+        return unwrap(raw_json)
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         return (RawJson, (self.text,))
 
 
-def _add_methods(native: Any, methods: type) -> None:
+def _add_methods(native_class: Any, methods: type) -> None:
     for name, method in vars(methods).items():
         if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"):
-            setattr(native, name, method)
+            setattr(native_class, name, method)
 
 
 def _complete_native_classes() -> None:
-    # Passes the Python objects that the native module needs, because it imports nothing itself. A number in a document
-    # has at most 29 digits, fewer than this context's precision; the trap reports any rounding.
+    # The native module imports nothing itself, so it gets the Python objects that it needs here. A number in a document
+    # has at most 29 digits, fewer than the precision of this context. The trap for Inexact reports any rounding.
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     _add_methods(_Model, ModelMethods)
     for model in MODELS:
         model.__new__ = _CONSTRUCT
         fields = model.__dealkit_fields__
-        for name, wire, kind, _, _, doc in fields:
+        for name, wire_name, kind, _, _, doc in fields:
             if kind == "object":
-                setattr(model, name, _object_property(wire, doc))
+                setattr(model, name, _object_property(wire_name, doc))
         model._comparison_values = attrgetter(*(name for name, *_ in fields), "extra")
         model._hashable_values = attrgetter(
             *(name for name, _, kind, *_ in fields if kind not in ("object", "strings"))
         )
     _add_methods(RawResponse, _RawResponseMethods)
-    response: Any = RawResponse
-    response.__class_getitem__ = classmethod(GenericAlias)
+    response_class: Any = RawResponse
+    response_class.__class_getitem__ = classmethod(GenericAlias)
     _add_methods(RawJson, _RawJsonMethods)
-    # atexit runs functions in reverse order, so this one, registered early, runs late.
+    # atexit runs functions in reverse order of registration. This function is registered early, and so runs late.
     atexit.register(_shut_down_native)
 
 
 def _shut_down_native() -> None:
-    # A subinterpreter that still exists when the process exits calls this while Python is finalizing. A thread that
-    # releases the GIL then never gets it back, so nothing can be shut down.
+    # A subinterpreter that still exists when the process exits calls this function while Python is finalizing. A thread
+    # that then releases the GIL never gets the GIL back, so shutting down would hang.
     if not sys.is_finalizing():
         _native.shut_down()
 

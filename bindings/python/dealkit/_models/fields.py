@@ -25,19 +25,19 @@ _TYPES = {
     "strings": "Mapping[str, str]",
 }
 
-# The names that the annotations use.
+# The names that the annotations in `_TYPES` use.
 _TYPE_NAMESPACE = {
     **vars(_native),
     **{"Any": Any, "Decimal": Decimal, "Mapping": Mapping, "Role": Role, "datetime": datetime},
 }
 
 
-def format_type(kind: str, need: str) -> str:
+def format_type(kind: str, presence: str) -> str:
     """Returns a field's annotation as source code."""
     if kind.startswith("["):
         return f"tuple[{kind[1:-1]}, ...]"
     annotation = _TYPES.get(kind, kind)
-    return annotation if need == "required" or kind == "strings" else f"{annotation} | None"
+    return annotation if presence == "required" or kind == "strings" else f"{annotation} | None"
 
 
 class Field(NamedTuple):
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     type: Any
     """The type of the attribute, such as ``str``, ``Decimal | None`` or ``tuple[Offer, ...]``."""
     required: bool
-    """True if the field is always present; a missing field is read as None, or as empty."""
+    """True if the field is always present. A missing optional field is read as None, or as empty."""
     personal: bool
     """True if the value is personal or of unknown content, so that ``repr`` hides it."""
     doc: str
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 def fields(model: Any, /) -> tuple[Field, ...]:
-    """The documented fields of a model, or of its class, in the specification's order.
+    """Returns the documented fields of a model or a model class, in the specification's order.
 
     >>> columns = [field.name for field in dealkit.fields(dealkit.Deal)]
     """
@@ -66,6 +66,13 @@ def fields(model: Any, /) -> tuple[Field, ...]:
     if field_rows is None:
         raise TypeError(f"fields() takes a model such as Deal, not {type(model).__name__}")
     return tuple(
-        Field(name, wire, eval(format_type(kind, need), _TYPE_NAMESPACE), need == "required", show == "hidden", doc)
-        for name, wire, kind, need, show, doc in field_rows
+        Field(
+            name,
+            wire_name,
+            eval(format_type(kind, presence), _TYPE_NAMESPACE),
+            presence == "required",
+            visibility == "hidden",
+            doc,
+        )
+        for name, wire_name, kind, presence, visibility, doc in field_rows
     )

@@ -7,7 +7,8 @@ import re
 # A token: a string, a bracket, a comma, a colon, or a number or literal.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
-# Deeper levels stay on one line. Otherwise, the indentation of a deeply nested document would exhaust memory.
+# The maximum depth of indented levels. Deeper levels stay on one line: the indentation of a deeply nested document
+# would exhaust memory.
 _MAX_DEPTH = 127
 
 
@@ -15,17 +16,21 @@ def indent_json(json: str, width: int) -> str:
     """Indents a JSON text as `json.dumps` does."""
     parts: list[str] = []
     depth = 0
-    previous = ""
+    previous_token = ""
     for match in _TOKEN.finditer(json):
         token = match[0]
-        closes = token in ("}", "]")
+        is_closing = token in ("}", "]")
         is_shallow = depth <= _MAX_DEPTH
-        depth -= closes
+        depth -= is_closing
         # An empty container stays on one line.
-        if is_shallow and (previous in ("{", "[", ",") or closes) and not (closes and previous in ("{", "[")):
-            if previous:
+        if (
+            is_shallow
+            and (previous_token in ("{", "[", ",") or is_closing)
+            and not (is_closing and previous_token in ("{", "["))
+        ):
+            if previous_token:
                 parts.append("\n" + " " * (width * depth))
         parts.append(token + " " if token == ":" and is_shallow else token)
         depth += token in ("{", "[")
-        previous = token
+        previous_token = token
     return "".join(parts)

@@ -1,7 +1,7 @@
 """Methods of the models that need Python code.
 
-`classes.py` adds them to the native classes, and the classes' stub inherits from ModelMethods. The native module itself
-runs no Python code.
+`classes.py` adds these methods to the native classes. In the stub `_native.pyi`, the classes inherit from ModelMethods.
+The native module itself runs no Python code.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ def _to_json_value(label: str, kind: str, value: Any) -> Any:
         if isinstance(value, Mapping):
             return _build_document(model, value)
         raise TypeError(f"{label} must be of type {kind}, not {type_name}")
-    accepted, expected = _ARGUMENT_TYPES[kind]
-    # bool is a subclass of int, and datetime of date, but each means something else here.
+    accepted_types, expected_text = _ARGUMENT_TYPES[kind]
+    # bool is a subclass of int, and datetime is a subclass of date. But a bool is not an integer field's value, and a
+    # datetime is not a date field's value.
     has_other_meaning = (
         issubclass(value_type, bool) and kind != "boolean" or issubclass(value_type, datetime) and kind == "date"
     )
-    if has_other_meaning or not issubclass(value_type, accepted):
-        raise TypeError(f"{label} must be {expected}, not {type_name}")
+    if has_other_meaning or not issubclass(value_type, accepted_types):
+        raise TypeError(f"{label} must be {expected_text}, not {type_name}")
     if kind == "date":
         return value.isoformat()
     if kind == "timestamp":
@@ -67,14 +68,14 @@ def _to_json_value(label: str, kind: str, value: Any) -> Any:
             return value.astimezone(UTC).isoformat()
         except OverflowError:
             raise ValueError(f"{label} must be in the years 1 to 9999 in UTC") from None
-    return _to_raw_json(label, value) if accepted is Mapping else to_builtin_types(value)
+    return _to_raw_json(label, value) if accepted_types is Mapping else to_builtin_types(value)
 
 
 def _encode_json(label: str, value: Any) -> str:
     text = _native.json_text(label, to_builtin_types(value))
     if isinstance(text, str):
         return text
-    # The native error names a location that may be personal, so this message omits it.
+    # The native error names the location of the value. The location may be personal, so this message omits it.
     raise ValueError(f"{label} holds something that JSON cannot, such as a set, a NaN or an unpaired surrogate")
 
 
@@ -84,46 +85,56 @@ def _to_raw_json(label: str, value: Any) -> Any:
 
 def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Builds a model's JSON document from its attributes. A nested model may be given as a mapping."""
-    label, fields = model.__name__, {name: (wire, kind) for name, wire, kind, *_ in model.__dealkit_fields__}
+    label, fields = model.__name__, {name: (wire_name, kind) for name, wire_name, kind, *_ in model.__dealkit_fields__}
     extra = attributes.get("extra") or {}
     if not isinstance(extra, Mapping):
         raise TypeError(f"{label}.extra must be a mapping, not {type(extra).__name__}")
-    extra_fields = {to_builtin_types(wire): _to_raw_json(f"{label}.extra", value) for wire, value in extra.items()}
+    extra_fields = {
+        to_builtin_types(wire_name): _to_raw_json(f"{label}.extra", value) for wire_name, value in extra.items()
+    }
     document: dict[str, Any] = dict(extra_fields)
     for name, value in attributes.items():
         if name == "extra" or value is None:
             continue
         if name not in fields:
             raise TypeError(f"{label} has no attribute {name}")
-        wire, kind = fields[name]
-        if wire not in extra_fields:
-            document[wire] = _to_json_value(f"{label}.{name}", kind, value)
+        wire_name, kind = fields[name]
+        if wire_name not in extra_fields:
+            document[wire_name] = _to_json_value(f"{label}.{name}", kind, value)
         elif value not in ((), [], {}):
-            raise ValueError(f"{label}.extra must not hold {wire}, which is given as {name}")
+            raise ValueError(f"{label}.extra must not hold {wire_name}, which is given as {name}")
     return document
 
 
 def build_model(
-    model: Any, attributes: Mapping[str, Any], unchanged: Mapping[str, Any] | None = None, on_unreadable: str = "raise"
+    model: Any,
+    attributes: Mapping[str, Any],
+    unchanged_json: Mapping[str, Any] | None = None,
+    on_unreadable: str = "raise",
 ) -> Any:
-    """Builds a model from attributes and the unchanged JSON of another model, by reading their document like a
-    response.
+    """Builds a model: writes its attributes and the unchanged JSON of another model to a document, and reads the
+    document as if it were a response.
     """
     return unwrap(
         model._read(
-            _encode_json(model.__name__, {**(unchanged or {}), **_build_document(model, attributes)}), on_unreadable
+            _encode_json(model.__name__, {**(unchanged_json or {}), **_build_document(model, attributes)}),
+            on_unreadable,
         )
     )
 
 
 def _replace_attributes(model: Any, changes: dict[str, Any]) -> Any:
-    extra = model.extra.keys()
-    changed = {wire for name, wire, *_ in model.__dealkit_fields__ if name in changes}
+    extra_names = model.extra.keys()
+    changed_names = {wire_name for name, wire_name, *_ in model.__dealkit_fields__ if name in changes}
     if "extra" in changes:
-        changed |= extra
-    wires = {wire for _, wire, *_ in model.__dealkit_fields__} | extra
-    unchanged = {wire: json for wire in wires - changed if (json := unwrap(model._get(wire, True))) is not None}
-    return build_model(type(model), changes, unchanged, "skip" if model.unreadable else "raise")
+        changed_names |= extra_names
+    wire_names = {wire_name for _, wire_name, *_ in model.__dealkit_fields__} | extra_names
+    unchanged_json = {
+        wire_name: json
+        for wire_name in wire_names - changed_names
+        if (json := unwrap(model._get(wire_name, True))) is not None
+    }
+    return build_model(type(model), changes, unchanged_json, "skip" if model.unreadable else "raise")
 
 
 class ModelMethods:
@@ -135,8 +146,8 @@ class ModelMethods:
     _unreadable: Any
     _to_json: Any
     _get: Any
-    # Getters of the attributes that equality compares, and of the hashable ones among them. attrgetter is C code: a
-    # Python frame would show the values in a traceback.
+    # Getters of the attributes that `==` compares, and of the hashable attributes among them. They are attrgetters,
+    # which are C code: the frame of a Python function would show the values in a traceback.
     _comparison_values: ClassVar[Any]
     _hashable_values: ClassVar[Any]
 
@@ -146,11 +157,12 @@ class ModelMethods:
     ) -> Self:
         """Reads a model from a JSON document, bytes or str.
 
-        Raises DecodeError, which names the path of the value that could not be read and holds the document.
-
         Args:
-            on_unreadable: The handling of an optional field that cannot be read: ``"raise"`` raises DecodeError, ``"skip"``
-                reads it as None, or as empty, and lists it in ``unreadable``.
+            on_unreadable: The handling of an optional field that cannot be read: ``"raise"`` raises DecodeError,
+                ``"skip"`` reads the field as None, or as empty, and lists it in ``unreadable``.
+
+        Raises:
+            DecodeError: A value cannot be read. The exception has the value's path and the document.
         """
         outcome = cls._read(document, on_unreadable)
         del document
@@ -158,11 +170,11 @@ class ModelMethods:
 
     @property
     def unreadable(self) -> tuple[UnreadableField, ...]:
-        """The optional fields that could not be read, here and at any depth. Empty unless ``on_unreadable="skip"`` was
-        given.
+        """The optional fields of the model, and of its nested models, that could not be read. Empty unless
+        ``on_unreadable="skip"`` was given.
 
-        Such a field is None, or empty. Like the JSON of an undocumented field, its JSON is available from ``extra``,
-        ``get`` and ``to_json``.
+        The attribute of an unreadable field is None, or empty. The field's JSON is in ``extra``, ``get`` and
+        ``to_json``, like the JSON of an undocumented field.
         """
         unreadable_fields = unwrap(self._unreadable())
         if not unreadable_fields:
@@ -172,10 +184,10 @@ class ModelMethods:
         return tuple(UnreadableField(*field) for field in unreadable_fields)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The JSON, with the names that the service uses and every digit of every number.
+        """Returns the model as JSON, with the names that the service uses and every digit of every number.
 
-        It holds every value, every undocumented field, and the original JSON of unreadable fields. It does not show
-        whether the service sent null, an empty list or nothing at all.
+        The JSON holds every value, every undocumented field, and the original JSON of unreadable fields. It does not
+        show whether the service sent null, an empty list or nothing at all.
 
         Args:
             indent: The number of spaces per level; None writes one line.
@@ -190,11 +202,12 @@ class ModelMethods:
         return indent_json(json, indent)
 
     def get(self, name: str, /) -> Any:
-        """Returns a field as JSON by its name on the wire, documented or not; None if the field is missing or null.
+        """Returns the JSON value of a field, documented or not, by the name that the service uses. Returns None if the
+        field is missing or null.
 
-        A documented list or mapping that was absent is empty. A program that reads an undocumented field with this
-        method still works after the field is documented. The value is what ``json.loads`` would return, with exact
-        numbers: a date is a str, and a nested model is a dict.
+        A documented list or mapping that the service omitted is empty. The value is what ``json.loads`` would return,
+        with exact numbers: a date is a str, and a nested model is a dict. Code that reads an undocumented field with
+        this method still works when a later version documents the field.
         """
         return self._get(name)
 
@@ -208,7 +221,7 @@ class ModelMethods:
         return attributes
 
     def replace(self, /, **changes: Any) -> Self:
-        """Returns a copy with other values for some attributes. Since Python 3.13, ``copy.replace`` does the same."""
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
         return _replace_attributes(self, changes)  # type: ignore[no-any-return]
 
     if not TYPE_CHECKING:
@@ -242,7 +255,7 @@ class ModelMethods:
         return model_schema(cls, handler)
 
     if not TYPE_CHECKING:
-        # Hidden from type checkers, which would then allow assignments.
+        # Hidden from type checkers: they would allow assignments to a class with `__setattr__`.
         @sealed
         def __setattr__(self, name: str, value: Any) -> None:
             raise _frozen_error(self, name, "set")
@@ -252,8 +265,8 @@ class ModelMethods:
 
         def __reduce__(self) -> tuple[Any, ...]:
             # Pickles the JSON, which holds all values.
-            read = type(self).from_json
-            return (partial(read, on_unreadable="skip") if self.unreadable else read, (self.to_json(),))
+            read_model = type(self).from_json
+            return (partial(read_model, on_unreadable="skip") if self.unreadable else read_model, (self.to_json(),))
 
 
 def _frozen_error(model: Any, name: str, action: str) -> AttributeError:
@@ -265,7 +278,7 @@ def _frozen_error(model: Any, name: str, action: str) -> AttributeError:
 
 
 def _to_plain_value(kind: str, value: Any) -> Any:
-    """Returns the value of a field with nested models and read-only mappings as dicts."""
+    """Returns the value of a field, with nested models and read-only mappings converted to dicts."""
     if value is None:
         return None
     if kind.startswith("["):

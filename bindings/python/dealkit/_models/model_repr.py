@@ -19,19 +19,21 @@ def format_model(model: Any) -> str:
 
 
 def _iterate_attributes(model: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yields each attribute that has a value, and whether its value may be shown according to the native core."""
+    """Yields the name and value of each attribute that has a value, and whether the value may be shown. The native core
+    defines which fields may be shown.
+    """
     extra = {**model.extra}
-    unreadable = []
-    for name, wire, _, _, show, _ in model.__dealkit_fields__:
+    unreadable_names = []
+    for name, wire_name, _, _, visibility, _ in model.__dealkit_fields__:
         value = getattr(model, name)
-        if extra.pop(wire, None) is not None:
-            unreadable.append(name)
+        if extra.pop(wire_name, None) is not None:
+            unreadable_names.append(name)
         elif value is not None and value != () and value != {}:
-            yield name, value, show == "shown"
+            yield name, value, visibility == "shown"
     if extra:
         yield "extra", extra, False
-    if unreadable:
-        yield "unreadable", unreadable, True
+    if unreadable_names:
+        yield "unreadable", unreadable_names, True
 
 
 def _format_hidden(value: Any) -> str:

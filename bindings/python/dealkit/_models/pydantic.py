@@ -1,8 +1,7 @@
 """The hooks with which pydantic validates and serializes models and request arguments. Imported only when pydantic
 calls a hook.
 
-The native core decides how a document is read and which requests are valid. The pydantic schemas here describe these
-rules.
+The native core reads documents and validates requests. The pydantic schemas here describe the core's rules.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _MAX_EXACT_DIGITS = 15
 
 
 def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """Returns the schema of a model. It accepts an instance or a document as a mapping, and writes JSON as the service
-    does.
+    """Returns the schema of a model. The schema accepts an instance of the model, or a document as a mapping. It writes
+    JSON as the service does.
     """
     field_schemas = {}
     for field in fields(model):
@@ -48,14 +47,14 @@ def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     )
 
 
-def _name_validator(validate: Callable[..., Any], of_class: Any) -> Callable[..., Any]:
+def _name_validator(validate: Callable[..., Any], validated_class: Any) -> Callable[..., Any]:
     """Names a validator after its class, because pydantic shows the name in error messages."""
-    return update_wrapper(partial(validate, of_class), of_class, ("__name__", "__qualname__"), ())
+    return update_wrapper(partial(validate, validated_class), validated_class, ("__name__", "__qualname__"), ())
 
 
-def _schema_reference(of_class: Any) -> str:
+def _schema_reference(validated_class: Any) -> str:
     # pydantic derives the name of the JSON schema's definition from the part before the colon.
-    return f"dealkit.{of_class.__name__}:{id(of_class)}"
+    return f"dealkit.{validated_class.__name__}:{id(validated_class)}"
 
 
 def _validate_model(model: Any, value: Any, _: object) -> Any:
@@ -71,30 +70,33 @@ def _validate_model(model: Any, value: Any, _: object) -> Any:
     outcome = model._read(json_text, "raise")
     if not isinstance(outcome, _native.Failure):
         return outcome
-    _, _, facts = outcome.parts()
-    raise _validation_error(model, [("dealkit_decode", facts["detail"], _parse_pointer(facts["pointer"]))])
+    _, _, attributes = outcome.parts()
+    raise _validation_error(model, [("dealkit_decode", attributes["detail"], _parse_pointer(attributes["pointer"]))])
 
 
-def _validation_error(of_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
-    """Makes the error that pydantic raises for these problems. It hides the input, which may be personal."""
+def _validation_error(validated_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
+    """Makes the error that pydantic raises for these problems. The error hides the input, which may be personal."""
     details: list[Any] = [
         InitErrorDetails(type=_custom_error(kind, text), loc=location, input="<hidden>")
         for kind, text, location in problems
     ]
-    return ValidationError.from_exception_data(of_class.__name__, details)
+    return ValidationError.from_exception_data(validated_class.__name__, details)
 
 
 def _custom_error(kind: Any, text: Any) -> PydanticCustomError:
-    # pydantic requires literal strings here so that messages can be translated; dealkit's are not.
+    # For type checkers, pydantic requires literal strings here, so that messages can be translated. These are not
+    # literal.
     return PydanticCustomError(kind, text)
 
 
 def _build_document(model: Any, values: Mapping[Any, Any], location: Location) -> dict[Any, Any]:
-    """Builds the JSON document of a mapping."""
-    kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
+    """Builds a model's JSON document from a mapping of its fields."""
+    kinds = {wire_name: kind for _, wire_name, kind, *_ in model.__dealkit_fields__}
     return {
-        wire: _to_json_value(model, kinds.get(wire, "object"), value, (*location, wire if wire in kinds else "*"))
-        for wire, value in values.items()
+        wire_name: _to_json_value(
+            model, kinds.get(wire_name, "object"), value, (*location, wire_name if wire_name in kinds else "*")
+        )
+        for wire_name, value in values.items()
     }
 
 
@@ -102,10 +104,12 @@ def _to_json_value(model: Any, kind: str, value: Any, location: Location) -> Any
     if kind.startswith("[") and isinstance(value, list | tuple):
         return [_to_json_value(model, kind[1:-1], item, (*location, index)) for index, item in enumerate(value)]
     if kind[0].isupper():
-        of_class = getattr(_native, kind)
-        if isinstance(value, of_class):
+        validated_class = getattr(_native, kind)
+        if isinstance(value, validated_class):
             return _native.RawJson(value.to_json())
-        return _build_document(of_class, value, location) if isinstance(value, Mapping) else to_builtin_types(value)
+        return (
+            _build_document(validated_class, value, location) if isinstance(value, Mapping) else to_builtin_types(value)
+        )
     if kind == "decimal" and isinstance(value, str):
         return _parse_number(value)
     value = to_builtin_types(value)
@@ -124,16 +128,16 @@ def _parse_number(text: str) -> Any:
 
 
 def _has_lost_digits(value: Any) -> bool:
-    """Returns whether a value contains a float from which the original number cannot be recovered."""
-    visited = set()
-    pending = [value]
-    while pending:
-        value = pending.pop()
+    """Returns whether a value contains a float that may have lost digits of the original number."""
+    visited_ids = set()
+    pending_values = [value]
+    while pending_values:
+        value = pending_values.pop()
         if isinstance(value, float) and not _is_exact(value):
             return True
-        if isinstance(value, dict | list) and id(value) not in visited:
-            visited.add(id(value))
-            pending.extend(value.values() if isinstance(value, dict) else value)
+        if isinstance(value, dict | list) and id(value) not in visited_ids:
+            visited_ids.add(id(value))
+            pending_values.extend(value.values() if isinstance(value, dict) else value)
     return False
 
 
@@ -156,9 +160,9 @@ def _serialize(model: Any, info: core_schema.SerializationInfo[Any]) -> Any:
 
 
 def _decimals_to_strings(model: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """Converts the decimal numbers of a document to strings, which JSON readers do not round."""
-    kinds = {wire: kind for _, wire, kind, *_ in model.__dealkit_fields__}
-    return {wire: _serialize_field(kinds.get(wire, "object"), value) for wire, value in document.items()}
+    """Converts the decimal numbers of a document to strings, because many JSON readers would round the numbers."""
+    kinds = {wire_name: kind for _, wire_name, kind, *_ in model.__dealkit_fields__}
+    return {wire_name: _serialize_field(kinds.get(wire_name, "object"), value) for wire_name, value in document.items()}
 
 
 def _serialize_field(kind: str, value: Any) -> Any:
@@ -174,13 +178,13 @@ def _serialize_field(kind: str, value: Any) -> Any:
 
 def params_schema(typed_dict: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
     """Returns the schema of a request's arguments, or of its profile. The native core validates both."""
-    fields = {
+    field_schemas = {
         name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
         for name, hint in get_type_hints(typed_dict).items()
     }
     return core_schema.no_info_wrap_validator_function(
-        _name_validator(_validate_arguments if "profile" in fields else _validate_profile, typed_dict),
-        core_schema.typed_dict_schema(fields, cls=typed_dict, extra_behavior="forbid"),
+        _name_validator(_validate_arguments if "profile" in field_schemas else _validate_profile, typed_dict),
+        core_schema.typed_dict_schema(field_schemas, cls=typed_dict, extra_behavior="forbid"),
         ref=_schema_reference(typed_dict),
     )
 
@@ -219,5 +223,5 @@ def _validate_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
 
 def _parse_pointer(pointer: str) -> Location:
     """Splits a JSON pointer into the steps of a pydantic location, with ``*`` in place of undocumented names."""
-    masked = _native.violation_texts(pointer, "", "")[0]
-    return tuple(int(name) if name.isdecimal() else name for name in masked.split("/")[1:])
+    masked_pointer = _native.violation_texts(pointer, "", "")[0]
+    return tuple(int(name) if name.isdecimal() else name for name in masked_pointer.split("/")[1:])

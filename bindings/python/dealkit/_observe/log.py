@@ -1,7 +1,8 @@
 """Writes log records to the logger ``dealkit``.
 
-There is one record at the end of each call (at WARNING if it failed), one for each retry and each pause, one at INFO for each
-response with unreadable fields that were skipped, and one at DEBUG for each last attempt.
+There is one record at the end of each call, at level WARNING if the call failed. There is one for each retry, and one
+for each pause of all calls. There is one at level INFO for each response with unreadable fields that were skipped, and
+one at level DEBUG for the last attempt of each call.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-# Messages leave out shorter waits, in seconds.
+# The shortest wait, in seconds, that messages mention.
 _MIN_SHOWN_WAIT = 0.01
 
 
 def guarded(function: F) -> F:
-    """Decorates a function that calls the program's own code, such as a logging filter or a span processor.
+    """Decorates a function that calls code of the application, such as a logging filter or a span processor.
 
-    An exception of that code must not hide the result of the call: it is printed, as the module logging does, and None returned.
+    An exception in the application's code must not hide the result of a call. The decorated function therefore prints
+    the exception, as the module logging does, and returns None.
     """
 
     @wraps(function)
@@ -42,32 +44,33 @@ def guarded(function: F) -> F:
 
 
 @guarded
-def write(logger: logging.Logger, level: int, fields: dict[str, Any]) -> None:
-    """Logs a trace event. Its fields become attributes of the record, with underscores instead of dots in their names."""
+def write_record(logger: logging.Logger, level: int, fields: dict[str, Any]) -> None:
+    """Logs a trace event. The event's fields become attributes of the log record, with underscores for dots in their
+    names."""
     if "dealkit.unreadable" in fields:
-        event = f"{fields['dealkit.unreadable']} fields could not be read: {fields['dealkit.pointers']}"
+        event_text = f"{fields['dealkit.unreadable']} fields could not be read: {fields['dealkit.pointers']}"
     elif "dealkit.outcome" in fields:
-        event = _format_call_end(fields)
+        event_text = _format_call_end(fields)
     elif fields["dealkit.delay"] is None:
-        event = f"attempt {fields['dealkit.attempt']}, {_format_duration(fields)}"
+        event_text = f"attempt {fields['dealkit.attempt']}, {_format_result_and_times(fields)}"
     elif "dealkit.attempt" in fields:
         retry = fields["http.request.resend_count"]
-        event = f"{_format_result(fields)}, retry {retry} in {fields['dealkit.delay']:.3f} s"
+        event_text = f"{_format_result(fields)}, retry {retry} in {fields['dealkit.delay']:.3f} s"
     else:
-        event = f"{_format_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
+        event_text = f"{_format_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
     extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
-    arguments = (fields["http.request.method"], fields["url.template"], event)
+    arguments = (fields["http.request.method"], fields["url.template"], event_text)
     logger.log(level, "%s %s: %s", *arguments, extra=extra, stacklevel=_stack_level())
 
 
 def _stack_level() -> int:
-    """Returns the ``stacklevel`` of the program's code that made the call, so that the record has its file and line."""
-    frame, count = sys._getframe(1), 1
+    """Returns the ``stacklevel`` with which a log record names the file and line of the code that called dealkit."""
+    frame, stack_level = sys._getframe(1), 1
     while frame.f_globals.get("__name__", "").partition(".")[0] == "dealkit":
         if frame.f_back is None:
             return 1
-        frame, count = frame.f_back, count + 1
-    return count
+        frame, stack_level = frame.f_back, stack_level + 1
+    return stack_level
 
 
 def _format_result(fields: dict[str, Any]) -> str:
@@ -79,14 +82,14 @@ def _format_result(fields: dict[str, Any]) -> str:
 
 def _format_call_end(fields: dict[str, Any]) -> str:
     attempts, request_id = fields["dealkit.attempts"] or 0, fields["dealkit.request_id"]
-    count = f", {attempts} attempts" if attempts > 1 else ""
-    reference = f" [request id {request_id}]" if request_id else ""
-    effect = f"; {fields['dealkit.effect']}" if fields["dealkit.effect"] else ""
-    return f"{_format_duration(fields)}{effect}{count}{reference}"
+    attempts_note = f", {attempts} attempts" if attempts > 1 else ""
+    request_id_note = f" [request id {request_id}]" if request_id else ""
+    effect_note = f"; {fields['dealkit.effect']}" if fields["dealkit.effect"] else ""
+    return f"{_format_result_and_times(fields)}{effect_note}{attempts_note}{request_id_note}"
 
 
-def _format_duration(fields: dict[str, Any]) -> str:
+def _format_result_and_times(fields: dict[str, Any]) -> str:
     """Formats the result, its duration, and the time that the call waited to be sent."""
     wait = fields["dealkit.wait"] or 0
-    waited = f" (waited {wait:.3f} s)" if wait > _MIN_SHOWN_WAIT else ""
-    return f"{_format_result(fields)} in {fields['dealkit.duration']:.3f} s{waited}"
+    wait_note = f" (waited {wait:.3f} s)" if wait > _MIN_SHOWN_WAIT else ""
+    return f"{_format_result(fields)} in {fields['dealkit.duration']:.3f} s{wait_note}"

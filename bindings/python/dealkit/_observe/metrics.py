@@ -1,6 +1,6 @@
 """Metrics for OpenTelemetry.
 
-This module never imports OpenTelemetry, but uses its modules once the program has imported them.
+This module never imports OpenTelemetry. It uses OpenTelemetry's modules if the application has imported them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Instruments:
             "dealkit.client.attempts", "{attempt}", "Attempts, by the number of earlier attempts of the same call."
         )
         self.calls = meter.create_counter("dealkit.client.calls", "{call}", "Calls that have ended, by outcome.")
-        self.waited = meter.create_counter(
+        self.wait_time = meter.create_counter(
             "dealkit.client.wait", "s", "Time that calls have waited to be sent, or to be sent again."
         )
         self.unreadable = meter.create_counter(
@@ -56,39 +56,43 @@ def _instruments(provider: Any) -> _Instruments | None:
 class Meter:
     """Measures calls of one operation."""
 
-    __slots__ = ("_attributes", "_instruments", "_server")
+    __slots__ = ("_attributes", "_instruments", "_server_attributes")
 
     def __init__(self, instruments: _Instruments, attributes: dict[str, Any]) -> None:
         self._instruments = instruments
         self._attributes = attributes
-        self._server = {name: attributes[name] for name in ("server.address", "server.port")}
+        self._server_attributes = {name: attributes[name] for name in ("server.address", "server.port")}
 
     @guarded
-    def count_in_flight(self, change: int) -> None:
-        """Changes the number of calls in flight."""
+    def change_in_flight_count(self, change: int) -> None:
+        """Adds ``change`` to the number of calls in flight."""
         self._instruments.in_flight.add(change, self._attributes)
 
     @guarded
     def add(self, fields: dict[str, Any]) -> None:
         """Measures a trace event: the end of an attempt or of a call, or the reading of a response."""
         instruments = self._instruments
-        error = {} if fields.get("error.type") is None else {"error.type": fields["error.type"]}
+        error_attributes = {} if fields.get("error.type") is None else {"error.type": fields["error.type"]}
         if "dealkit.unreadable" in fields:
             instruments.unreadable.add(fields["dealkit.unreadable"], self._attributes)
         elif "dealkit.outcome" in fields:
-            instruments.waited.add(fields["dealkit.wait"] or 0, self._attributes)
-            instruments.calls.add(1, self._attributes | error | {"dealkit.outcome": fields["dealkit.outcome"]})
-            if (left := fields["dealkit.retries_left"]) is not None:
-                instruments.retries_left.set(left, self._server)
+            instruments.wait_time.add(fields["dealkit.wait"] or 0, self._attributes)
+            instruments.calls.add(
+                1, self._attributes | error_attributes | {"dealkit.outcome": fields["dealkit.outcome"]}
+            )
+            if (retries_left := fields["dealkit.retries_left"]) is not None:
+                instruments.retries_left.set(retries_left, self._server_attributes)
         elif "dealkit.attempt" in fields:
             instruments.attempts.add(1, self._attributes | {"http.request.resend_count": fields["dealkit.attempt"] - 1})
             status = fields["http.response.status_code"]
-            response = {} if status is None else {"http.response.status_code": status}
-            instruments.duration.record(fields["dealkit.duration"], self._attributes | error | response)
+            status_attributes = {} if status is None else {"http.response.status_code": status}
+            instruments.duration.record(
+                fields["dealkit.duration"], self._attributes | error_attributes | status_attributes
+            )
 
 
 def make_meter(attributes: dict[str, Any]) -> Meter | None:
-    """Makes a meter for calls with these attributes; None if the program has set up no metrics."""
+    """Makes a meter for calls with these attributes. Returns None if the application has not set up metrics."""
     metrics = sys.modules.get("opentelemetry.metrics")
     instruments = None if metrics is None else _instruments(metrics.get_meter_provider())
     return None if instruments is None else Meter(instruments, attributes)

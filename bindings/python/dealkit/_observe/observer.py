@@ -1,7 +1,6 @@
-"""Observers of calls, for the program's log, and for OpenTelemetry's spans and metrics.
+"""Observers of calls, which write to the application's log and to OpenTelemetry's spans and metrics.
 
-An observer logs, measures and ends the span in the thread or task that makes the call: there, the program's own context
-variables are set.
+An observer runs in the thread or task that makes the call, because the application's context variables are set there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DEBUG = 10
 INFO = 20
 WARNING = 30
 NEVER = 255
-"""The level of a program that reads no log records."""
+"""A level above all others, for an application that reads no log records."""
 
 
 class CallObserver:
@@ -46,19 +45,20 @@ class CallObserver:
         self._logger, self._min_level, self._attributes = logger, min_level, attributes
         self._meter, self._span = meter, span
         self._started_at = monotonic()
-        # Level and fields of the event at the end of the call.
+        # The level and the fields of the event at the end of the call, once native code has reported it.
         self._end_event: tuple[int, dict[str, Any]] | None = None
-        self._count_in_flight(1)
+        self._change_in_flight_count(1)
 
-    def _count_in_flight(self, change: int) -> None:
+    def _change_in_flight_count(self, change: int) -> None:
         if self._meter is not None:
-            self._meter.count_in_flight(change)
+            self._meter.change_in_flight_count(change)
 
     def flush(self) -> None:
         """Reports the events since the last flush."""
         for event in unwrap(self.trace.take()):
             if "dealkit.outcome" in event.fields:
-                # Reported by `end`, because reading the response, which follows this event, may fail.
+                # `end` reports this event, because the outcome may still change: the response is read only after this
+                # event.
                 self._end_event = event.level, event.fields
                 continue
             self._report(event.level, event.fields)
@@ -67,7 +67,7 @@ class CallObserver:
 
     def _report(self, level: int, fields: dict[str, Any]) -> None:
         if level >= self._min_level and self._logger is not None:
-            log.write(self._logger, level, fields)
+            log.write_record(self._logger, level, fields)
         if self._meter is not None:
             self._meter.add(fields)
 
@@ -79,14 +79,14 @@ class CallObserver:
         if self._end_event is None and (
             error is None or getattr(error, "kind", None) in ("already_attempted", "ledger")
         ):
-            self.discard()  # The ledger had the result, or could not be used.
+            self.discard()  # Nothing was sent: the ledger had the result, or could not be used.
         else:
             self.end(error)
 
     def end(self, error: BaseException | None) -> None:
         """Reports the end of the call, and its exception if it has failed."""
         self.flush()
-        self._count_in_flight(-1)
+        self._change_in_flight_count(-1)
         level, fields = self._end_event or self._make_cancelled_event(error)
         if error is not None and fields["error.type"] is None:
             from dealkit.exceptions import DecodeError
@@ -102,10 +102,10 @@ class CallObserver:
 
     def discard(self) -> None:
         """Ends the observer of a call that was not sent, without a report."""
-        self._count_in_flight(-1)
+        self._change_in_flight_count(-1)
 
     def _make_cancelled_event(self, error: BaseException | None) -> tuple[int, dict[str, Any]]:
-        """Makes the event at the end of a cancelled call, for which the core has traced none."""
+        """Makes the final event of a cancelled call. The native core reports no such event."""
         method = self._attributes["http.request.method"]
         # The error of a cancelled create says how far the call got.
         outcome = getattr(error, "outcome", "unknown")
@@ -125,7 +125,7 @@ class CallObserver:
 
 
 class _NoObserver:
-    """The observer of a call for a program that uses neither the log nor OpenTelemetry."""
+    """The observer of calls in an application that uses neither the log nor OpenTelemetry. It does nothing."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class _NoObserver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         pass
 
 
@@ -142,10 +142,10 @@ _NO_OBSERVER = _NoObserver()
 
 
 def _find_logger() -> tuple[logging.Logger | None, int]:
-    """Returns the logger ``dealkit`` and the lowest level that the program reads."""
+    """Returns the logger ``dealkit`` and the lowest level that the application reads."""
     logging = sys.modules.get("logging")
     if logging is None:
-        return None, NEVER  # The program cannot have configured a logger.
+        return None, NEVER  # Nothing has imported logging, so no logger is configured.
     logger = logging.getLogger("dealkit")
     # For a logger without handlers, Python itself would write warnings to standard error.
     if not logger.isEnabledFor(WARNING) or not logger.hasHandlers():
@@ -154,12 +154,13 @@ def _find_logger() -> tuple[logging.Logger | None, int]:
 
 
 def may_be_observed() -> bool:
-    """True if the program may use the log or OpenTelemetry now. If not, ``observe_call`` returns no observer."""
+    """Returns whether the application may read the log or use OpenTelemetry. If not, ``observe_call`` observes
+    nothing."""
     return "opentelemetry" in sys.modules or _find_logger()[1] != NEVER
 
 
 def observe_call(describe: Callable[[], Any]) -> CallObserver | _NoObserver:
-    """Makes an observer for a call, if the program uses the log or OpenTelemetry.
+    """Makes the observer of a call. It does nothing unless the application reads the log or uses OpenTelemetry.
 
     ``describe`` returns the call's OpenTelemetry attributes: method, URL template, host and port.
     """

@@ -1,6 +1,7 @@
 """Spans for OpenTelemetry: a client span for each call, and the headers that propagate its trace to the service.
 
-This module imports OpenTelemetry only after the program has imported it: before that, the program cannot have set up tracing.
+This module imports OpenTelemetry only if the application has imported it. Otherwise, the application cannot have set up
+tracing.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _END_ATTRIBUTES = frozenset(
     ("http.response.status_code", "error.type", "dealkit.outcome", "dealkit.request_id", "dealkit.wait")
 )
 
-# Fields of an event that are attributes of its span already.
+# Fields of an event that do not become attributes, because the span or the event has them already.
 _SPAN_FIELDS = frozenset(("message", "http.request.method", "url.template"))
 
 
-def _attributes(fields: dict[str, Any]) -> dict[str, Any]:
+def _to_attributes(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and name not in _SPAN_FIELDS}
 
 
@@ -35,10 +36,11 @@ def _tracer(provider: Any) -> Any:
 
 @guarded
 def start_span(attributes: dict[str, Any]) -> tuple[Any, list[tuple[str, str]]] | None:
-    """Starts the span of a call. Returns it with the headers that propagate it; None if the program does not trace.
+    """Starts the span of a call. Returns the span and the headers that propagate it, or None if the application does
+    not trace.
 
-    The program's propagator makes the headers. They exclude baggage, which is for the program's own services and may be
-    personal data.
+    The application's propagator makes the headers. They exclude baggage: it is meant for the application's own
+    services, and may be personal data.
     """
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
@@ -56,7 +58,7 @@ def start_span(attributes: dict[str, Any]) -> tuple[Any, list[tuple[str, str]]] 
 
 
 def is_suppressed() -> bool:
-    """True if the program has suppressed instrumentation in this context, as exporters do for their own requests."""
+    """Returns whether instrumentation is suppressed in this context, as exporters do for their own requests."""
     context: Any = sys.modules.get("opentelemetry.context")
     keys = ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY")
     return any(context.get_value(key) for name in keys if (key := getattr(context, name, None)) is not None)
@@ -65,16 +67,16 @@ def is_suppressed() -> bool:
 @guarded
 def add_event(span: Any, timestamp: int, fields: dict[str, Any]) -> None:
     """Adds an event to a span. The timestamp is in nanoseconds since 1970."""
-    span.add_event(fields["message"], _attributes(fields), timestamp=timestamp)
+    span.add_event(fields["message"], _to_attributes(fields), timestamp=timestamp)
     if "dealkit.unreadable" in fields:
         span.set_attribute("dealkit.unreadable", fields["dealkit.unreadable"])
 
 
 @guarded
 def end_span(span: Any, fields: dict[str, Any]) -> None:
-    """Ends a span with the fields of the event at the end of its call."""
+    """Ends the span of a call. ``fields`` are from the event at the end of the call."""
     attempts, error = fields["dealkit.attempts"] or 1, fields["error.type"]
-    span.set_attributes({name: value for name, value in _attributes(fields).items() if name in _END_ATTRIBUTES})
+    span.set_attributes({name: value for name, value in _to_attributes(fields).items() if name in _END_ATTRIBUTES})
     if attempts > 1:
         span.set_attribute("http.request.resend_count", attempts - 1)
     if error is not None:

@@ -1,4 +1,5 @@
-"""A namespace on a sandbox in another process, controlled over HTTP."""
+"""A namespace on a sandbox server in another process, controlled over HTTP. A namespace is an isolated sandbox on the
+server."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _STEP_TIMEOUT = 30.0
 
 
 class AttachedSandbox:
-    """A namespace on a server with ``--namespaces``."""
+    """A namespace on a server that was started with ``--namespaces``."""
 
     def __init__(self, url: str, ca_file: str | None, admin_token: str | None) -> None:
         self.ca_file = ca_file
@@ -28,7 +29,7 @@ class AttachedSandbox:
         self._process: int | None = getpid()
 
     def call(self, method: str, target: str, body: str) -> tuple[int, bytes]:
-        """Calls the control interface. Returns the status and the body of the response."""
+        """Calls the server's control interface, ``/__sandbox``. Returns the status and the body of the response."""
         if self._process is None:
             raise RuntimeError("this sandbox is closed")
         secrets = {"x-service-key": self.service_key, "x-sandbox-token": self._token}
@@ -59,12 +60,12 @@ class AttachedSandbox:
 
 def _parse_url(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnection], str]:
     """Returns a function that connects to the server, and the normalized URL."""
-    matched = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
-    if matched is None:
+    match = re.fullmatch(r"(https?)://((?:\[[0-9A-Fa-f:.]+\]|[^/?#@:\s]+)(?::\d+)?)/?", url)
+    if match is None:
         raise ConfigError(
             "the URL of a sandbox is http:// or https:// with a host and perhaps a port, such as http://127.0.0.1:8080"
         )
-    scheme, address = matched.groups()
+    scheme, address = match.groups()
     if scheme == "http":
         return lambda: HTTPConnection(address, timeout=_STEP_TIMEOUT), f"http://{address}"
     from ssl import SSLError, create_default_context
@@ -77,10 +78,10 @@ def _parse_url(url: str, ca_file: str | None) -> tuple[Callable[[], HTTPConnecti
 
 
 def check_secret(secret: str) -> str:
-    """Returns the key or token if it is valid.
+    """Checks a service key or token, and returns it.
 
     Raises:
-        ConfigError: It is invalid.
+        ConfigError: The key or token is invalid.
     """
     if not (secret.isascii() and secret.isprintable()) or " " in secret or not 1 <= len(secret) <= 1024:
         raise ConfigError("a service key or token must be 1 to 1,024 visible ASCII characters, without spaces")

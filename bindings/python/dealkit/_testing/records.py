@@ -25,31 +25,33 @@ class RecordedRequest:
     path_template: str
     """The path with placeholders, such as ``/v1/deals/{id}``; ``(unknown)`` if there is no such path."""
     path: str = field(repr=False)
-    """The path, such as ``/v1/deals/d_1``, still encoded."""
+    """The path, such as ``/v1/deals/d_1``, still percent-encoded."""
     query: str | None = field(repr=False)
-    """The part after the question mark."""
+    """The part of the URL after the question mark, or None."""
     headers: Headers = field(repr=False, hash=False)
-    """The headers, with case-insensitive names. Those that hold secrets (``x-service-key``, ``authorization``,
-    ``cookie`` and the like) are ``<redacted>``."""
+    """The headers, with case-insensitive names. The values of headers that hold secrets (``x-service-key``,
+    ``authorization``, ``cookie`` and the like) are ``<redacted>``."""
     body: bytes = field(repr=False)
-    """The body, or its first MiB if it is longer. Empty if the server responded without reading the body. Bytes that are
-    not UTF-8 are replaced with U+FFFD."""
+    """The first MiB of the body. Empty if the server responded without reading the body. Bytes that are not UTF-8 are
+    replaced with U+FFFD."""
     body_bytes: int = field(repr=False)
     """The length of the whole body, in bytes."""
     status: int | None
-    """The status of the response, or None if none was sent: not yet, or because the connection was cut first."""
+    """The status of the response. None if no response was sent yet, or if the connection was cut before the
+    response."""
     duration: float
-    """The seconds from the arrival of the request's head until the response was ready to be sent."""
+    """The time, in seconds, from the arrival of the request's head until the response was ready to be sent."""
     request_id: str
     """The id of the request, which the response carried in ``x-request-id``."""
     fault: str | None
-    """The applied fault, as JSON without a body: ``{"status":503,"retry_after":1}``."""
+    """The fault that was applied to the request, as JSON without the fault's body: ``{"status":503,"retry_after":1}``.
+    None if there was none."""
     held: bool
     """True while the request waits for ``Sandbox.release``."""
 
 
 def request_from_entry(entry: dict[str, Any]) -> RecordedRequest:
-    """Creates a request from an entry of the control interface."""
+    """Makes the record of a request from an entry of the control interface."""
     fields = {name: entry[name] for name in RecordedRequest.__slots__}
     fields["at"] = datetime.fromisoformat(entry["at"])
     headers = ((name, [value] if isinstance(value, str) else value) for name, value in entry["headers"].items())
@@ -60,7 +62,7 @@ def request_from_entry(entry: dict[str, Any]) -> RecordedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFault:
-    """A fault that can still apply to requests."""
+    """A fault, added with ``Sandbox.fail_next``, that can still apply to requests."""
 
     id: int
     """The fault's number, from 1, in the order of addition."""
@@ -74,14 +76,15 @@ class PendingFault:
 
 
 def fault_from_entry(entry: dict[str, Any]) -> PendingFault:
-    """Creates a pending fault from an entry of the control interface."""
+    """Makes the record of a pending fault from an entry of the control interface."""
     counts = {name: entry.pop(name) for name in ("id", "matched", "applied")}
     return PendingFault(**counts, arguments=entry)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CreatedAgent:
-    """A created agent. It has the attributes of the ``Agent`` in the response, and compares equal to it.
+    """An agent that the sandbox has created. It has the attributes of the ``Agent`` in the response, and is equal to
+    that agent.
 
     >>> from dealkit import Client
     >>> from dealkit.testing import Sandbox
@@ -102,7 +105,7 @@ class CreatedAgent:
     """The request, with the service's field names. It includes fields that responses omit, such as ``phone``."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "agent":  # While an agent is unpickled, `self.agent` is missing.
+        if name.startswith("_") or name == "agent":  # While a CreatedAgent is unpickled, `self.agent` is missing.
             raise AttributeError(name)
         return getattr(self.agent, name)
 
@@ -119,5 +122,5 @@ class CreatedAgent:
 
 
 def agent_from_entry(entry: dict[str, Any]) -> CreatedAgent:
-    """Creates an agent from an entry of the control interface."""
+    """Makes the record of a created agent from an entry of the control interface."""
     return CreatedAgent(Agent.from_json(unwrap(_native.json_text("agent", entry["agent"]))), entry["sent"])

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     DealLike = Mapping[str, object] | str | bytes | Deal
 
 VARIANTS: tuple[str, ...] = _native.VARIANTS
-"""The names of the variants of a ``Sandbox``: permissible behavior of real services where the specification leaves
-details open, such as ``"sparse"`` or ``"errors-html"``."""
+"""The names of the variants that a ``Sandbox`` can simulate, such as ``"sparse"`` or ``"errors-html"``. A variant is a
+behavior of real services where the specification leaves details open."""
 
 
 def _deal_to_json(name: str, deal: DealLike) -> str:
@@ -51,7 +51,7 @@ def _deal_to_json(name: str, deal: DealLike) -> str:
     return unwrap(_native.json_text(name, to_builtin_types(deal)))
 
 
-def _start(settings: dict[str, Any]) -> _native.NativeSandbox:
+def _start_server(settings: dict[str, Any]) -> _native.NativeSandbox:
     deals = settings.pop("deals")
     json_deals = None
     if deals is not None:
@@ -93,8 +93,8 @@ def _client_options(options: ClientOptions, sandbox: Sandbox) -> ClientOptions:
 class Sandbox:
     """A running server that enforces all rules of the specification and stores everything in memory.
 
-    It listens on a loopback address, in a separate thread. It stops when it is closed or at the end of its ``with`` or
-    ``async with`` block.
+    The server listens on a loopback address, in a separate thread. It stops at ``close``, or at the end of the ``with``
+    or ``async with`` block.
     """
 
     __slots__ = ("_server",)
@@ -125,34 +125,38 @@ class Sandbox:
         """Starts the server.
 
         Args:
-            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. By default, it
-                serves three samples, ``d_1``, ``d_2`` and ``d_3``.
+            deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Default: three
+                sample deals, ``d_1``, ``d_2`` and ``d_3``.
             generate: The number of deals to generate, ``g_0``, ``g_1`` and so on; at most a million.
-            seed: The seed for generated deals: the same seed gives the same deals.
+            seed: The random seed for generated deals. Equal seeds give equal deals.
             service_key: The key that requests must have. Default: ``sandbox-key``.
-            strict: True to reject undocumented fields.
-            variant: One of ``VARIANTS``, or several separated by commas, which apply one after another.
-            rate_limit: The number of requests per second that each namespace accepts; the rest get a 429 with
-                ``Retry-After``.
+            strict: Whether to reject undocumented fields.
+            variant: One of ``VARIANTS``, or several separated by commas, which apply one after another. A variant makes
+                the server behave like a real service where the specification leaves details open.
+            rate_limit: The number of requests per second that each namespace accepts. Further requests get a 429 with
+                ``Retry-After``. Default: no limit.
             max_agents: The maximum number of agents. Default: 1,000,000. Beyond that, creates get a 507.
-            max_store_bytes: The maximum size, in bytes of JSON, of the agents and added deals of all namespaces. Default:
-                1 GiB. Beyond that, creates get a 507.
-            namespaces: The keys that create namespaces, for ``Sandbox.attach``: keys, and prefixes that end in ``*``,
-                separated by commas, such as ``test-*``.
+            max_store_bytes: The maximum size, in bytes of JSON, of the agents and added deals of all namespaces.
+                Default: 1 GiB. Beyond that, creates get a 507.
+            namespaces: The service keys for which ``Sandbox.attach`` may create namespaces, which are isolated
+                sandboxes on this server: keys, or prefixes that end in ``*``, separated by commas, such as ``test-*``.
             max_namespaces: The maximum number of namespaces. Default: 1,000.
-            max_body_bytes: The maximum length of a request's body. Default: 1 MiB. A longer one gets a 413.
-            admin_token: The token that the control interface requires in ``x-sandbox-token``.
-            tls: True for TLS with a self-signed certificate; its clients need ``ca_file``. For your own certificate, pass
-                the files ``(certificate, key)``, or one file with both (PEM, unencrypted).
-            tls_client_ca: A file (PEM) of CAs; clients must then present a certificate from one of them.
-            port: The port to listen on; 0 picks a free one.
+            max_body_bytes: The maximum length of a request's body. Default: 1 MiB. A request with a longer body gets a
+                413.
+            admin_token: The token that the server's control interface requires in the header ``x-sandbox-token``.
+            tls: True for TLS with a self-signed certificate, for which clients need ``ca_file``. For your own
+                certificate, pass the files ``(certificate, key)``, or one file with the certificate and the key (PEM,
+                unencrypted).
+            tls_client_ca: A file (PEM) of CA certificates. Clients must then present a certificate from one of these
+                CAs.
+            port: The port to listen on. 0 picks a free port.
 
         Raises:
             ConfigError: A deal or a setting is invalid, or the port is in use.
         """
         settings = {**locals()}
         del settings["self"]
-        self._server = _start(settings)
+        self._server = _start_server(settings)
 
     @classmethod
     @sealed
@@ -168,8 +172,8 @@ class Sandbox:
     ) -> Self:
         """Creates a namespace on a running server, which was started with ``dealkit-server --namespaces 'test-*'``.
 
-        The namespace has all methods of a sandbox, and is isolated from other tests on the server. It is deleted when it is
-        closed or at the end of its ``with`` block.
+        The namespace has all methods of a sandbox, and is isolated from other namespaces on the server. It is deleted
+        at ``close``, or at the end of the ``with`` block.
 
         >>> with Sandbox(namespaces="test-*") as server:  # in place of: dealkit-server --namespaces 'test-*'
         ...     with Sandbox.attach(server.url) as one, Sandbox.attach(server.url) as other:
@@ -180,16 +184,16 @@ class Sandbox:
 
         Args:
             url: The server's URL, such as ``http://127.0.0.1:8080``.
-            ca_file: A file (PEM) of CAs to trust. For a server with a self-signed certificate, the file of
-                ``--tls-ca-out``.
-            admin_token: The server's ``--admin-token`` or, if it has none, its ``--service-key``, if it has one.
+            ca_file: A file (PEM) of CA certificates to trust. For a server with a self-signed certificate, pass the
+                file that the server has written for ``--tls-ca-out``.
+            admin_token: The server's ``--admin-token``. If the server has no such token, its ``--service-key``, if any.
             service_key: The namespace's key. Default: a new key, generated by the server.
-            variant: The variants of this namespace. Default: the server's.
-            strict: True to reject undocumented fields in this namespace. Default: as on the server.
+            variant: The variants of this namespace. Default: the variants of the server.
+            strict: Whether to reject undocumented fields in this namespace. Default: as on the server.
 
         Raises:
-            ConfigError: The server cannot be reached, requires the token, or does not permit the key or another
-                namespace.
+            ConfigError: The server cannot be reached, requires a token, does not permit the key, or has too many
+                namespaces.
         """
         from dealkit._testing.attached import AttachedSandbox, check_secret
 
@@ -223,15 +227,15 @@ class Sandbox:
         )
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(parameters)}", text))
         try:
-            parsed: Any = json.loads(response, parse_float=Decimal) if response else None
-            rejection = parsed["detail"] if status >= 400 else None
+            parsed_response: Any = json.loads(response, parse_float=Decimal) if response else None
+            rejection = parsed_response["detail"] if status >= 400 else None
         except (ValueError, LookupError, TypeError):
             raise RuntimeError(f"{self.url} does not respond as a sandbox does") from None
         if rejection is not None:
             raise ConfigError(rejection)
-        return parsed
+        return parsed_response
 
-    def _list(self, name: str, /, **query: object) -> list[Any]:
+    def _list_entries(self, name: str, /, **query: object) -> list[Any]:
         """Reads all pages of a list."""
         entries, after = [], None
         while True:
@@ -253,8 +257,9 @@ class Sandbox:
 
     @property
     def ca_file(self) -> str | None:
-        """With ``tls=True``, the file (PEM) of the CA certificate to trust, for clients and programs such as ``curl
-        --cacert``, until the sandbox is closed. After ``attach``, its ``ca_file``."""
+        """With ``tls=True``, the file (PEM) of the CA certificate that clients must trust, also for programs such as
+        ``curl --cacert``. The file is deleted when the sandbox is closed. After ``attach``, the ``ca_file`` passed to
+        it."""
         return self._server.ca_file
 
     @sealed
@@ -273,8 +278,8 @@ class Sandbox:
 
     @sealed
     def accept_keys(self, *keys: str) -> None:
-        """From now on, accepts only these service keys. This simulates a key rotation: first accept the old and the new key,
-        then only the new one.
+        """Accepts only these service keys from now on. To simulate a key rotation, first accept the old and the new
+        key, and then only the new key.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.accept_keys("sandbox-key", "next-key")
@@ -284,8 +289,8 @@ class Sandbox:
 
     @property
     def agents(self) -> list[CreatedAgent]:
-        """The agents created so far, in order, each with the request as ``sent``."""
-        return [agent_from_entry(entry) for entry in self._list("agents")]
+        """The agents created so far, in order. The attribute ``sent`` of each has the request that created it."""
+        return [agent_from_entry(entry) for entry in self._list_entries("agents")]
 
     @property
     def requests(self) -> list[RecordedRequest]:
@@ -293,7 +298,7 @@ class Sandbox:
 
         A request is listed as soon as its client has the response. ``clear_requests`` clears the list.
         """
-        return [request_from_entry(entry) for entry in self._list("requests")]
+        return [request_from_entry(entry) for entry in self._list_entries("requests")]
 
     @sealed
     def wait_for(
@@ -306,8 +311,8 @@ class Sandbox:
         count: int = 1,
         timeout: float = 30.0,
     ) -> list[RecordedRequest]:
-        """Waits until ``count`` matching requests have got a response, and returns all matching requests. This is for tests
-        of background work. Earlier requests count too.
+        """Waits until ``count`` matching requests have received a response, and returns all matching requests. Use it
+        in tests of background work. Requests before this call count too.
 
         >>> from threading import Thread
         >>> from dealkit import Client
@@ -322,26 +327,28 @@ class Sandbox:
         Args:
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
-            status: Only requests that got this status.
-            held: Wait until requests are held at the same time (``fail_next(hold=True)``) instead of for responses.
+            status: Only requests that received this status.
+            held: Wait until ``count`` matching requests are held at the same time (``fail_next(hold=True)``), instead
+                of waiting for responses.
             count: The number of requests, at most 1,000. Requests whose connection broke count too.
-            timeout: The seconds to wait.
+            timeout: The maximum time to wait, in seconds.
 
         Raises:
             TimeoutError: Fewer than ``count`` requests matched in that time. Held requests stay held.
         """
         filters = {"method": method, "path": path, "status": status, "held": "true" if held else None, "count": count}
         deadline = monotonic() + timeout
-        # Short waits in native code, because Python handles signals only between native calls. A socket can wait longer.
+        # Waits in native code are short, because Python runs signal handlers only between native calls. Waits on a
+        # socket may be longer, because signals interrupt them.
         max_wait = 0.05 if isinstance(self._server, _native.NativeSandbox) else 10.0
         while True:
-            left = max(0.0, min(deadline - monotonic(), max_wait))
-            if not self._call("GET", "requests", **filters, wait=left, limit=1)["timed_out"]:
-                return [request_from_entry(entry) for entry in self._list("requests", **filters, wait=0)]
-            if left < max_wait:
+            wait_seconds = max(0.0, min(deadline - monotonic(), max_wait))
+            if not self._call("GET", "requests", **filters, wait=wait_seconds, limit=1)["timed_out"]:
+                return [request_from_entry(entry) for entry in self._list_entries("requests", **filters, wait=0)]
+            if wait_seconds < max_wait:
                 break
-        found = len(self._list("requests", **filters, wait=0))
-        raise TimeoutError(f"{found} of {count} requests arrived in time")
+        matching_count = len(self._list_entries("requests", **filters, wait=0))
+        raise TimeoutError(f"{matching_count} of {count} requests arrived in time")
 
     def clear_requests(self) -> None:
         """Clears the list of requests."""
@@ -367,7 +374,8 @@ class Sandbox:
         probability: float | None = None,
         seed: int | None = None,
     ) -> None:
-        """Adds a fault. It applies to the next request to /v1, or to the requests that the arguments select.
+        """Adds a fault: a failure that the sandbox simulates. The fault applies to the next request to /v1, or to the
+        requests that the arguments select.
 
         >>> with Sandbox() as sandbox:
         ...     sandbox.fail_next(status=503, times=2, retry_after=1)
@@ -376,19 +384,20 @@ class Sandbox:
         ...     sandbox.fail_next(cut="after-bytes:10", after_cut="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(process_then_reset=True, method="POST", after=3)
 
-        If several faults match a request, the first one applies. A fault that has reached its limit is removed.
+        If several faults match a request, only the fault that was added first applies. A fault is removed when it has
+        applied ``times`` times.
 
         Args:
             status: Respond with this status (200 to 599); the request is not processed.
-            retry_after: The ``Retry-After`` of that response: a number of seconds, or any text.
-            body: The body of that response: a str, or a mapping or list, which is sent as JSON. Default: problem
-                details.
-            hold: Hold the request until ``release`` is called. A delay and all other effects follow.
+            retry_after: The header ``Retry-After`` of the response with ``status``: a number of seconds, or any text.
+            body: The body of the response with ``status``: a str, or a mapping or list, which is sent as JSON. Default:
+                problem details.
+            hold: Hold the request until ``release`` is called. All other effects of the fault follow the release.
             delay: Delay the response by this many seconds, at most 3600, from the request's arrival or release.
-            cut: Cut the response at this position: ``"before-head"`` (the request is not processed), ``"in-head"`` (after
-                the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
-            after_cut: Then reset the connection (``"reset"``, the default), close it normally (``"eof"``), or leave it
-                open but send nothing more (``"stall"``).
+            cut: Cut the response at this position: ``"before-head"`` (the request is not processed), ``"in-head"``
+                (after the status line and four bytes) or ``"after-bytes:N"`` (after N bytes of the body).
+            after_cut: After the cut, reset the connection (``"reset"``, the default), close it normally (``"eof"``), or
+                leave it open but send nothing more (``"stall"``).
             malformed: Send a malformed HTTP response and close the connection; the request is not processed.
             process_then_reset: Process the request (create the agent), then reset the connection without a response.
             method: Only requests with this method, such as ``"POST"``.
@@ -396,7 +405,8 @@ class Sandbox:
             after: Skip this many matching requests.
             times: Apply the fault this many times; None for no limit. Default: once.
             probability: Apply the fault with this probability, from 0 to 1. Default: 1.
-            seed: The seed for ``probability``: the same seed affects the same requests. Default: 0.
+            seed: The random seed for ``probability``. With equal seeds, the fault applies to the same requests.
+                Default: 0.
 
         Raises:
             ValueError: The fault is invalid, or no request can have its method and path. The message contains the
@@ -404,16 +414,16 @@ class Sandbox:
         """
         arguments = {**locals()}
         del arguments["self"]
-        # The defaults mean a missing field: an ellipsis for `times`, whose None means no limit, and None for the others.
-        missing = {name: ... if name == "times" else None for name in arguments}
-        fault = {name: value for name, value in arguments.items() if value is not missing[name]}
+        # An argument with its default is not sent. The default is None, except for `times`, where None means no limit.
+        default_values = {name: ... if name == "times" else None for name in arguments}
+        fault = {name: value for name, value in arguments.items() if value is not default_values[name]}
         self._call("POST", "faults", unwrap(_native.json_text("the fault", to_builtin_types(fault))))
 
     def release(self) -> int:
         """Releases all requests held by ``fail_next(hold=True)``, so that they are processed, and returns their number.
 
-        If the fault is still pending, it holds later requests too. A held request that is never released ends without a
-        response when its client disconnects, or the sandbox is reset or closed.
+        A fault that is still pending holds later requests too. A held request that is never released ends without a
+        response when its client disconnects, or when the sandbox is reset or closed.
 
         >>> from threading import Thread
         >>> with Sandbox() as sandbox, sandbox.client() as client:
@@ -439,7 +449,7 @@ class Sandbox:
         ...     sandbox.faults[0].arguments
         {'status': 503, 'times': 2}
         """
-        return [fault_from_entry(entry) for entry in self._list("faults")]
+        return [fault_from_entry(entry) for entry in self._list_entries("faults")]
 
     def clear_faults(self) -> None:
         """Removes all pending faults."""
@@ -447,17 +457,17 @@ class Sandbox:
 
     @sealed
     def insert_deal(self, deal: DealLike) -> None:
-        """Adds a deal, or replaces the one with the same id."""
+        """Adds a deal, or replaces the deal with the same id."""
         json_deal = _deal_to_json("deal", deal)
         try:
             id = str(json.loads(json_deal)["id"])
         except (ValueError, LookupError, TypeError):
-            id = "unknown"  # The sandbox reports the error in the deal.
+            id = "unknown"  # The deal is invalid. The sandbox's response reports the error.
         self._call("PUT", f"deals/{quote(id, safe='', errors='replace')}", json_deal)
 
     def reset(self) -> None:
-        """Restores the initial state: removes all agents, added deals, faults and recorded requests, drops held requests
-        without a response, and accepts the initial key.
+        """Restores the initial state: removes all agents, added deals, faults and recorded requests, drops held
+        requests without a response, and accepts the initial key.
 
         The next agent's id is ``a_1``.
         """
@@ -470,15 +480,15 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception_details: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *exception_details: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        # `_server` is missing if the sandbox could not start. Error trackers show such objects too.
+        # `_server` is missing if the sandbox could not start. Error trackers may show such an object.
         return f"Sandbox(url={self.url!r})" if hasattr(self, "_server") else "Sandbox()"

@@ -1,4 +1,4 @@
-"""Stubs of clients, whose calls return the results of functions."""
+"""Stubs that replace clients in tests. Their calls return the results of functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Agents:
+class _StubAgents:
     """The agent calls of a stub."""
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
@@ -28,7 +28,7 @@ class _Agents:
         return _call_function("create", self._create, **agent)
 
     def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        # Like a ledger, returns the existing agent for a known idempotency key.
+        # Returns the existing agent for a known idempotency key, as a call with a ledger does.
         if idempotency_key in self._agent_ids:
             agent_id = self._agent_ids[idempotency_key]
             return Creation(index=0, key=idempotency_key, agent_id=agent_id, from_ledger=True)
@@ -38,7 +38,7 @@ class _Agents:
         return creation
 
 
-class _Deals:
+class _StubDeals:
     """The deal calls of a stub."""
 
     def __init__(self, retrieve: Callable[[str], Deal | DealkitError] | None) -> None:
@@ -48,7 +48,7 @@ class _Deals:
         return _call_function("retrieve", self._retrieve, id)
 
 
-class _AsyncCalls:
+class _AsyncStubCalls:
     """Wraps the calls of a stub in coroutine functions."""
 
     def __init__(self, calls: Any) -> None:
@@ -94,12 +94,13 @@ class Stub:
         """Creates the stub. A call whose function is missing raises ``ConfigError``.
 
         Args:
-            create: A function that returns the result of ``agents.create`` for its keyword arguments. A returned exception
-                is raised. ``agents.create_once`` uses it too, once for each key.
-            retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. A returned exception is
-                raised.
+            create: A function that returns the result of ``agents.create`` for its keyword arguments. If the function
+                returns an exception, the call raises it. ``agents.create_once`` also calls the function, once for each
+                idempotency key.
+            retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. If the function
+                returns an exception, the call raises it.
         """
-        self.agents, self.deals = _Agents(create), _Deals(retrieve)
+        self.agents, self.deals = _StubAgents(create), _StubDeals(retrieve)
 
 
 class AsyncStub:
@@ -118,8 +119,8 @@ class AsyncStub:
     ) -> None:
         """Creates the stub, with the arguments of ``Stub``."""
         stub = Stub(create=create, retrieve=retrieve)
-        agents: Any = _AsyncCalls(stub.agents)
-        deals: Any = _AsyncCalls(stub.deals)
+        agents: Any = _AsyncStubCalls(stub.agents)
+        deals: Any = _AsyncStubCalls(stub.deals)
         self.agents, self.deals = agents, deals
 
 
