@@ -13,7 +13,7 @@ use crate::{
         deals::Deals,
         operations::Operations,
         response::RawResponse,
-        service::{Propagate, Service, more_than_zero},
+        service::{Propagate, Service, check_more_than_zero},
     },
     error::call::Error,
     json::unreadable::Unreadable,
@@ -137,15 +137,15 @@ impl Client {
         // Any segment may be an identifier, so the template for messages shows none.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
-        for (at, part) in segments.as_ref().iter().enumerate() {
+        for (index, segment) in segments.as_ref().iter().enumerate() {
             template.push_str("/{}");
-            if at == 0 && (*part == "v1" || part.contains('/')) {
+            if index == 0 && (*segment == "v1" || segment.contains('/')) {
                 path = Err(Error::config(
                     "the first segment is v1 or contains a slash: pass the segments separately and without /v1, such \
                      as \"deals\" and then the id",
                 ));
             }
-            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(part)?)));
+            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(segment)?)));
         }
         let operation = Operation {
             method,
@@ -451,7 +451,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
-        self.connections.tls.without_system = true;
+        self.connections.tls.excludes_system = true;
         self
     }
 
@@ -607,12 +607,12 @@ impl<C: Clone> ClientBuilder<C> {
 
     /// Checks the settings and creates the async client, on which the other clients are built.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
-        let base = self.parse_base_url()?;
-        let other = share_with.map(|client| &*client.service);
-        let keys = self.share_or_create_keys(other)?;
+        let service_url = self.parse_base_url()?;
+        let other_service = share_with.map(|client| &*client.service);
+        let keys = self.share_or_create_keys(other_service)?;
         let headers = self.parse_headers()?;
         let settings = ConnectionSettings {
-            route: self.choose_route(&base)?,
+            route: self.choose_route(&service_url)?,
             ..self.connections
         };
         for (setting, timeout) in [
@@ -620,27 +620,32 @@ impl<C: Clone> ClientBuilder<C> {
             (Setting::AttemptTimeout, settings.attempt_timeout),
             (Setting::ConnectTimeout, Some(settings.connect_timeout)),
         ] {
-            timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
+            timeout.map_or(Ok(()), |timeout| check_more_than_zero(setting, timeout))?;
         }
         let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
-        let pools = Pools::share_or_create(settings, other.map(|other| Arc::clone(&other.pools)))
-            .map_err(Error::config)?;
-        let is_equivalent = |other: &&Service| {
-            other.base_url == base
-                && Arc::ptr_eq(&other.keys, &keys)
-                && other.limits.has_same_rate_limit(&limits)
+        let pools = Pools::share_or_create(
+            settings,
+            other_service.map(|other_service| Arc::clone(&other_service.pools)),
+        )
+        .map_err(Error::config)?;
+        let is_equivalent = |other_service: &&Service| {
+            other_service.base_url == service_url
+                && Arc::ptr_eq(&other_service.keys, &keys)
+                && other_service.limits.has_same_rate_limit(&limits)
         };
-        let limits = match other.filter(is_equivalent) {
-            Some(other) => Arc::clone(&other.limits),
+        let limits = match other_service.filter(is_equivalent) {
+            Some(other_service) => Arc::clone(&other_service.limits),
             None => Arc::new(limits),
         };
         #[cfg(feature = "ledger")]
-        let ledgers = other.map_or_else(Arc::default, |other| Arc::clone(&other.ledgers));
+        let ledgers = other_service.map_or_else(Arc::default, |other_service| {
+            Arc::clone(&other_service.ledgers)
+        });
         Ok(Client {
             service: Arc::new(Service {
                 pools,
                 limits,
-                base_url: base,
+                base_url: service_url,
                 headers: Arc::new(headers),
                 keys,
                 total_timeout: self.total_timeout,
@@ -673,12 +678,12 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Returns the keys of the other client if they come from the same source, or new ones.
-    fn share_or_create_keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
+    fn share_or_create_keys(&self, other_service: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
             return Err(missing_setting(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
         };
-        match other.filter(|other| other.keys.are_from(source)) {
-            Some(other) => Ok(Arc::clone(&other.keys)),
+        match other_service.filter(|other_service| other_service.keys.have_source(source)) {
+            Some(other_service) => Ok(Arc::clone(&other_service.keys)),
             None => Keys::new(source.clone()).map_err(Error::config),
         }
     }
@@ -706,23 +711,23 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(headers)
     }
 
-    fn choose_route(&self, base: &Url) -> Result<Route, Error> {
+    fn choose_route(&self, service_url: &Url) -> Result<Route, Error> {
         if let Some(transport) = &self.transport {
             return Ok(Route::Transport(transport.clone()));
         }
-        let set = self
+        let configured_proxy = self
             .proxy
             .as_deref()
             .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
         // A proxy would receive the key of a service on this machine.
-        if is_loopback(base) {
+        if is_loopback(service_url) {
             return Ok(Route::Direct);
         }
-        let proxy = match set {
+        let proxy = match configured_proxy {
             Some(proxy) => Some(proxy),
-            None => Proxy::from_environment(base).map_err(Error::config)?,
+            None => Proxy::from_environment(service_url).map_err(Error::config)?,
         };
         Ok(proxy.map_or(Route::Direct, Route::Proxy))
     }

@@ -73,7 +73,7 @@ use crate::{
     model::{Agent, CreateAgent, Deal},
     specification::wire,
     transport::{
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
@@ -144,7 +144,7 @@ impl ErrorBuilder {
     /// Makes the error of a call that timed out after this duration. The request was sent, and no response arrived, so the
     /// outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::from_cause(TransportCause::Timeout(after, Sent::Possibly))
+        Self::from_cause(TransportCause::Timeout(after, SentPart::Possibly))
     }
 
     /// Makes the error of a call without a connection, for this reason, which is the error's
@@ -224,12 +224,12 @@ impl ErrorBuilder {
 
     /// Builds the error.
     pub fn build(self) -> Error {
-        let in_headers = self.response.as_ref().and_then(HttpResponse::retry_after);
+        let header_wait = self.response.as_ref().and_then(HttpResponse::retry_after);
         let error = match self.response {
             Some(response) => self.error.with_response(response),
             None => self.error,
         };
-        error.with_attempts(self.attempts, self.retry_after.or(in_headers))
+        error.with_attempts(self.attempts, self.retry_after.or(header_wait))
     }
 }
 
@@ -280,7 +280,7 @@ impl<T> Response<T> {
                 ..HttpResponse::for_test()
             },
             unreadable: crate::Unreadable::default(),
-            context: None,
+            run_in_span: None,
             value,
         }
     }
@@ -359,20 +359,21 @@ impl LedgerRow {
 /// ```
 #[derive(Clone)]
 pub struct Stub {
-    create: Arc<Create>,
-    retrieve: Arc<Retrieve>,
+    create: Arc<CreateFunction>,
+    retrieve: Arc<RetrieveFunction>,
 }
 
-type Create = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
-type Retrieve = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
+type CreateFunction = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
+type RetrieveFunction = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
 
 impl Stub {
     /// Makes a stub without functions.
     pub fn new() -> Self {
-        let missing = |name| Error::config(format!("the stub has no function: call Stub::{name}"));
+        let missing_function =
+            |name| Error::config(format!("the stub has no function: call Stub::{name}"));
         Self {
-            create: Arc::new(move |_| Err(missing("on_create_agent"))),
-            retrieve: Arc::new(move |_| Err(missing("on_retrieve"))),
+            create: Arc::new(move |_| Err(missing_function("on_create_agent"))),
+            retrieve: Arc::new(move |_| Err(missing_function("on_retrieve"))),
         }
     }
 

@@ -112,7 +112,7 @@ impl Blocking {
         let Some(runtime) = &self.runtime.0 else {
             return Err(Error::config("the runtime has been shut down"));
         };
-        let work = || {
+        let block_on_future = || {
             runtime.block_on(async {
                 // Between calls, the runtime does not poll the idle connections. Yielding once lets it detect the connections
                 // that the service has closed, before a request is sent over one.
@@ -121,14 +121,14 @@ impl Blocking {
             })
         };
         if Handle::try_current().is_err() {
-            return Ok(work());
+            return Ok(block_on_future());
         }
         // Tokio panics if one runtime is driven on a thread of another, so this borrows a thread.
-        let joined = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        let join_result = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, block_on_future)?;
             std::io::Result::Ok(thread.join())
         });
-        match joined {
+        match join_result {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => Err(Error::thread_not_started(&error)),

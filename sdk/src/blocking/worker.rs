@@ -34,15 +34,16 @@ where
 
     fn into_iter(self) -> Iter<I, O> {
         let mode = self.mode.clone();
-        let (inputs, in_flight) = self.into_queue();
+        let (inputs, in_flight) = self.into_limited_parts();
         let cancel = CancelHandle {
             job: in_flight.job(),
             token: CancellationToken::new(),
         };
-        let (sender, pushed) = unbounded_channel();
+        let (sender, input_receiver) = unbounded_channel();
         let (events_sender, events) = channel();
         let token = cancel.token.clone();
-        let run = move || drop(mode.run(make_calls(in_flight, pushed, events_sender, token)));
+        let run =
+            move || drop(mode.run(make_calls(in_flight, input_receiver, events_sender, token)));
         Iter {
             inputs,
             in_flight: 0,
@@ -50,7 +51,7 @@ where
             sender: Some(sender),
             events,
             thread: thread::Builder::new().spawn(run).map(Some),
-            taken: 0,
+            taken_count: 0,
         }
     }
 }
@@ -70,7 +71,7 @@ pub struct Iter<I, O: BulkOperation> {
     /// `None` once the thread was joined; an error if the thread was not started.
     thread: io::Result<Option<JoinHandle<()>>>,
     /// The number of inputs taken without a thread.
-    taken: usize,
+    taken_count: usize,
 }
 
 /// An event of the background thread.
@@ -83,7 +84,7 @@ enum Event<T> {
 impl<I, O: BulkOperation> Iter<I, O> {
     /// See [`dealkit::CreateStream::stop`](crate::CreateStream::stop).
     pub fn stop(&mut self) {
-        self.inputs.end();
+        self.inputs.end_iteration();
     }
 
     /// See [`dealkit::CreateStream::cancel`](crate::CreateStream::cancel).
@@ -91,7 +92,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
         self.cancel.cancel();
         let mut items = Vec::new();
         while self.in_flight > 0 {
-            items.extend(self.wait());
+            items.extend(self.wait_for_event());
         }
         items
     }
@@ -107,7 +108,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
     }
 
     /// Waits for the next event, and returns its result, if it has one.
-    fn wait(&mut self) -> Option<O::Item> {
+    fn wait_for_event(&mut self) -> Option<O::Item> {
         match self.events.recv() {
             Ok(Event::Item(item)) => {
                 self.in_flight -= 1;
@@ -116,7 +117,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
             Ok(Event::Cancelled(calls)) => self.in_flight -= calls,
             // The thread has panicked.
             Err(RecvError) => {
-                self.inputs.end();
+                self.inputs.end_iteration();
                 self.in_flight = 0;
                 if let Some(Err(panic)) = self.join_thread() {
                     resume_unwind(panic);
@@ -136,9 +137,9 @@ where
 
     fn next(&mut self) -> Option<O::Item> {
         if let Err(error) = &self.thread {
-            let (error, index) = (Error::thread_not_started(error), self.taken);
+            let (error, index) = (Error::thread_not_started(error), self.taken_count);
             let input = self.inputs.next(0)?;
-            self.taken += 1;
+            self.taken_count += 1;
             return Some(O::fail(index, input.into(), error));
         }
         loop {
@@ -150,7 +151,7 @@ where
             if self.in_flight == 0 {
                 return None;
             }
-            if let Some(item) = self.wait() {
+            if let Some(item) = self.wait_for_event() {
                 return Some(item);
             }
         }
@@ -206,16 +207,16 @@ impl CancelHandle {
 /// inputs that are pushed later.
 async fn make_calls<O: BulkOperation>(
     mut calls: InFlight<O>,
-    mut pushed: UnboundedReceiver<O::Input>,
+    mut input_receiver: UnboundedReceiver<O::Input>,
     events: Sender<Event<O::Item>>,
-    cancelled: CancellationToken,
+    cancellation: CancellationToken,
 ) {
     let until_cancelled = poll_fn(|context| {
         loop {
-            if cancelled.is_cancelled() {
+            if cancellation.is_cancelled() {
                 return Poll::Ready(());
             }
-            match pushed.poll_recv(context) {
+            match input_receiver.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
@@ -226,10 +227,10 @@ async fn make_calls<O: BulkOperation>(
             }
         }
     });
-    cancelled.run_until_cancelled(until_cancelled).await;
+    cancellation.run_until_cancelled(until_cancelled).await;
     loop {
         loop {
-            match pushed.try_recv() {
+            match input_receiver.try_recv() {
                 Ok(input) => calls.push(input),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
@@ -242,12 +243,12 @@ async fn make_calls<O: BulkOperation>(
             }
         }
         let count = calls.len();
-        let known = calls.cancel().await;
-        drop(events.send(Event::Cancelled(count - known.len())));
-        for item in known {
+        let known_items = calls.cancel().await;
+        drop(events.send(Event::Cancelled(count - known_items.len())));
+        for item in known_items {
             drop(events.send(Event::Item(item)));
         }
-        match pushed.recv().await {
+        match input_receiver.recv().await {
             Some(input) => calls.push(input),
             None => return,
         }

@@ -43,7 +43,7 @@ use crate::{
 /// under an hour. A service that accepts fewer at a time rejects the others without acting, and the rate limiter adapts: with a
 /// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. A higher number would leave more rows to look up after a crash,
 /// because the outcome of every row in flight is then unknown.
-const CONCURRENCY: usize = 32;
+const DEFAULT_CONCURRENCY: usize = 32;
 
 /// Creates many agents: a value to configure and turn into a [stream](CreateMany::stream).
 ///
@@ -127,18 +127,18 @@ pub struct CreateStream<I, T: Send + 'static = Agent>(Results<I, CreateOperation
 /// The operation of a [`CreateMany`]: creates an agent for each row.
 pub struct CreateOperation<T = Agent> {
     pub(crate) agents: Agents,
-    call: fn(&Agents, Bytes) -> Call<T>,
+    make_call: fn(&Agents, Bytes) -> Call<T>,
     /// Returns the agent's identifier, which the ledger records.
     #[cfg_attr(
         not(feature = "ledger"),
         expect(dead_code, reason = "there is no ledger")
     )]
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     #[cfg(feature = "ledger")]
     pub(crate) ledger: Option<JobLedger>,
     /// Completes once the ledger is closed. `None` until that is awaited.
     #[cfg(feature = "ledger")]
-    closing: Option<MaybeDone<BoxFuture<'static, ()>>>,
+    close_future: Option<MaybeDone<BoxFuture<'static, ()>>>,
     #[cfg(feature = "ledger")]
     pub(crate) ledger_options: LedgerOptions,
 }
@@ -152,16 +152,21 @@ impl<M: Clone> Agents<M> {
     {
         let operation = CreateOperation {
             agents: self.to_async(),
-            call: |agents, body| agents.create_from_text(body),
-            agent_id: |agent| Some(agent.id.to_string()),
+            make_call: |agents, body| agents.create_from_text(body),
+            get_agent_id: |agent| Some(agent.id.to_string()),
             #[cfg(feature = "ledger")]
             ledger: None,
             #[cfg(feature = "ledger")]
-            closing: None,
+            close_future: None,
             #[cfg(feature = "ledger")]
             ledger_options: LedgerOptions::default(),
         };
-        Bulk::new(rows.into_iter(), CONCURRENCY, operation, self.mode.clone())
+        Bulk::new(
+            rows.into_iter(),
+            DEFAULT_CONCURRENCY,
+            operation,
+            self.mode.clone(),
+        )
     }
 }
 
@@ -180,12 +185,12 @@ impl<I, M> CreateMany<I, Agent, M> {
     pub fn raw_responses(self) -> CreateMany<I, RawResponse, M> {
         self.map_operation(|operation| CreateOperation {
             agents: operation.agents,
-            call: |agents, body| agents.create_from_text(body).raw_response(),
-            agent_id: |response| find_id(response.body()),
+            make_call: |agents, body| agents.create_from_text(body).raw_response(),
+            get_agent_id: |response| find_id(response.body()),
             #[cfg(feature = "ledger")]
             ledger: operation.ledger,
             #[cfg(feature = "ledger")]
-            closing: operation.closing,
+            close_future: operation.close_future,
             #[cfg(feature = "ledger")]
             ledger_options: operation.ledger_options,
         })
@@ -206,7 +211,7 @@ where
 impl<I, T: Send + 'static> CreateStream<I, T> {
     /// Takes no more rows from the iterator. The results of the rows in flight still arrive.
     pub fn stop(&mut self) {
-        self.0.inputs.end();
+        self.0.inputs.end_iteration();
     }
 
     /// Cancels the creates in flight and returns, in order, the known result of each row that was taken from the iterator and
@@ -273,7 +278,7 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
         let CreateRow { body, key, label } = row;
         #[cfg(not(feature = "ledger"))]
         drop(label);
-        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
+        let call = body.map(|body| (self.make_call)(&self.agents, body).options(options.clone()));
         let progress = Arc::new(RowProgress::new(
             call.as_ref().map(Call::progress).unwrap_or_default(),
         ));
@@ -288,12 +293,12 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
                     options: self.ledger_options.clone(),
                     index,
                     call,
-                    agent_id: self.agent_id,
+                    get_agent_id: self.get_agent_id,
                     progress: Arc::clone(&progress),
                     job: job.clone(),
                 };
                 return Ok(create.run(send).boxed());
-            } else if self.ledger_options.any() {
+            } else if self.ledger_options.is_any_set() {
                 return Err(Error::config(
                     "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
                 ));
@@ -301,8 +306,8 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
             // The row's own error takes precedence over the job's.
             let call = call.and_then(|call| job.stop_if_rejected().map_or(Ok(call), Err))?;
             progress.set_has_effects(true);
-            let sent = send(call).map(move |result| Creation::from_result(index, result));
-            Ok(sent.boxed())
+            let send_future = send(call).map(move |result| Creation::from_result(index, result));
+            Ok(send_future.boxed())
         };
         let future =
             start().unwrap_or_else(|error| completed(Creation::not_sent(index, error)).boxed());
@@ -327,15 +332,15 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
         }
         let mut creations = Indexed::with_capacity(running.len());
         #[cfg(feature = "ledger")]
-        let mut records = Vec::with_capacity(running.len());
+        let mut all_progress = Vec::with_capacity(running.len());
         for (index, create) in running {
             #[cfg(feature = "ledger")]
-            records.push(Arc::clone(&create.progress));
+            all_progress.push(Arc::clone(&create.progress));
             creations.push((index, create.into_creation()));
         }
         // Dropping the futures has started to record the outcomes of the other rows.
         #[cfg(feature = "ledger")]
-        for ((_, creation), progress) in creations.iter_mut().zip(records) {
+        for ((_, creation), progress) in creations.iter_mut().zip(all_progress) {
             if let Some(record) = progress.take_last_record() {
                 creation.ledger_error = record.await.err();
             }
@@ -349,10 +354,10 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
             return Poll::Ready(());
         };
         // The closed ledger is kept: a row that is pushed later must not be sent without a ledger.
-        let closing = self
-            .closing
+        let close_future = self
+            .close_future
             .get_or_insert_with(|| maybe_done(ledger.close()));
-        closing.poll_unpin(context)
+        close_future.poll_unpin(context)
     }
 }
 

@@ -40,7 +40,7 @@ use crate::{
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct CreateOnce<T = Agent, M = Async> {
     call: Call<T, M>,
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     key: KeyInLedger,
 }
 
@@ -99,7 +99,7 @@ impl<M> Call<Agent, M> {
     pub fn once(self, ledger: &Ledger, idempotency_key: impl Into<String>) -> CreateOnce<Agent, M> {
         CreateOnce {
             call: self,
-            agent_id: |agent| Some(agent.id.to_string()),
+            get_agent_id: |agent| Some(agent.id.to_string()),
             key: KeyInLedger {
                 ledger: ledger.clone(),
                 idempotency_key: idempotency_key.into(),
@@ -116,7 +116,7 @@ impl<M> CreateOnce<Agent, M> {
     pub fn raw_response(self) -> CreateOnce<RawResponse, M> {
         CreateOnce {
             call: self.call.raw_response(),
-            agent_id: |response| find_id(response.body()),
+            get_agent_id: |response| find_id(response.body()),
             key: self.key,
         }
     }
@@ -149,7 +149,7 @@ impl<T, M> CreateOnce<T, M> {
         let (call, mode) = self.call.into_async();
         let once = CreateOnce {
             call,
-            agent_id: self.agent_id,
+            get_agent_id: self.get_agent_id,
             key: self.key,
         };
         (once, mode)
@@ -184,12 +184,12 @@ impl<T: Send + 'static> CreateOnce<T> {
     /// ```
     pub fn detached(self) -> Detached<T> {
         let progress = self.call.progress();
-        let sent = self.send().in_current_span();
+        let send_future = self.send().in_current_span();
         let Ok(runtime) = Handle::try_current() else {
             let error = Error::config("a call must be detached on a Tokio runtime");
             return Detached(ready(Err(error)).boxed());
         };
-        let task = runtime.spawn(sent);
+        let task = runtime.spawn(send_future);
         let result = async move {
             match task.await {
                 Ok(result) => result,
@@ -233,7 +233,7 @@ impl<T: Send + 'static> CreateOnce<T> {
                     index: 0,
                     progress: Arc::new(RowProgress::new(self.call.progress())),
                     call: Ok(self.call),
-                    agent_id: self.agent_id,
+                    get_agent_id: self.get_agent_id,
                     job: JobState::new(NonZeroUsize::MIN),
                 };
                 create.run(send).await

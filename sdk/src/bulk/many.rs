@@ -96,7 +96,7 @@ struct SharedState {
     )]
     permits: Semaphore,
     /// The index of the row whose service key was rejected, and the status of the response, if the row was sent.
-    rejected: OnceLock<(usize, Option<StatusCode>)>,
+    rejected_row: OnceLock<(usize, Option<StatusCode>)>,
 }
 
 impl JobState {
@@ -105,7 +105,7 @@ impl JobState {
         Self(Arc::new(SharedState {
             has_stopped: AtomicBool::new(false),
             permits: Semaphore::new(permits),
-            rejected: OnceLock::new(),
+            rejected_row: OnceLock::new(),
         }))
     }
 
@@ -130,13 +130,13 @@ impl JobState {
         let has_no_key = error.kind() == ErrorKind::ServiceKey;
         if has_no_key || error.is_authentication() || error.is_permission_denied() {
             // Only the first such row is reported.
-            let _ = self.0.rejected.set((index, error.status()));
+            let _ = self.0.rejected_row.set((index, error.status()));
         }
     }
 
     /// Stops the job if the service has rejected the service key, and returns the error of the row that would be sent next.
     pub(crate) fn stop_if_rejected(&self) -> Option<Error> {
-        let error = self.0.rejected.get().copied().map(Error::stopped);
+        let error = self.0.rejected_row.get().copied().map(Error::stopped);
         error.inspect(|_| self.stop())
     }
 }
@@ -221,11 +221,11 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
     }
 
     /// Returns the inputs, limited to the capacity, and the queue to which to push them.
-    pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<O>) {
+    pub(crate) fn into_limited_parts(self) -> (Inputs<I>, InFlight<O>) {
         let capacity = self.capacity();
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
-            left: Some(inputs),
+            remaining: Some(inputs),
             capacity,
             job: in_flight.job.clone(),
         };
@@ -235,7 +235,7 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
 
 impl<I, O: BulkOperation> Bulk<I, O> {
     pub(crate) fn into_results(self) -> Results<I, O> {
-        let (inputs, in_flight) = self.into_queue();
+        let (inputs, in_flight) = self.into_limited_parts();
         Results { inputs, in_flight }
     }
 }
@@ -245,31 +245,31 @@ opaque_debug!(Bulk<I, O, M>);
 /// The inputs that a job has not taken yet.
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
-    left: Option<I>,
+    remaining: Option<I>,
     capacity: usize,
     job: JobState,
 }
 
 impl<I: Iterator> Inputs<I> {
     /// Returns the next input, if there is one and fewer inputs than the capacity are held.
-    pub(crate) fn next(&mut self, held: usize) -> Option<I::Item> {
-        if held >= self.capacity {
+    pub(crate) fn next(&mut self, held_count: usize) -> Option<I::Item> {
+        if held_count >= self.capacity {
             return None;
         }
         if self.job.has_stopped() {
-            self.end();
+            self.end_iteration();
         }
-        let next = self.left.as_mut()?.next();
+        let next = self.remaining.as_mut()?.next();
         if next.is_none() {
-            self.end();
+            self.end_iteration();
         }
         next
     }
 }
 
 impl<I> Inputs<I> {
-    pub(crate) fn end(&mut self) {
-        self.left = None;
+    pub(crate) fn end_iteration(&mut self) {
+        self.remaining = None;
     }
 }
 
@@ -282,9 +282,9 @@ pub(crate) struct Results<I, O: BulkOperation> {
 
 impl<I, O: BulkOperation> Results<I, O> {
     pub(crate) async fn cancel(mut self) -> Vec<O::Item> {
-        let left = self.in_flight.cancel().await;
+        let remaining = self.in_flight.cancel().await;
         self.in_flight.close().await;
-        left
+        remaining
     }
 }
 
@@ -301,7 +301,7 @@ where
             this.in_flight.push(input);
         }
         let next = ready!(this.in_flight.poll_next_unpin(context));
-        if next.is_none() && this.inputs.left.is_none() {
+        if next.is_none() && this.inputs.remaining.is_none() {
             // The next job, or a forked child, can then open the ledger.
             ready!(this.in_flight.operation.poll_close(context));
         }
@@ -337,7 +337,7 @@ impl<O: BulkOperation> InFlight<O> {
     ) where
         F: Future<Output = Result<O::Value, Error>> + Send + 'static,
     {
-        let index = self.window.pushed;
+        let index = self.window.pushed_count;
         let (options, job) = (&self.options, &self.job);
         let running = self
             .operation

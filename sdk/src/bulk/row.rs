@@ -158,14 +158,14 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
 #[cfg(feature = "ledger")]
 impl<T> Creation<T> {
     /// The result of a row that is not sent, because the ledger has this record of it.
-    pub(crate) fn from_record(index: usize, recorded: LedgerRow) -> Self {
-        if recorded.outcome != Outcome::Succeeded {
-            return Self::not_sent(index, Error::recorded(&recorded, None));
+    pub(crate) fn from_record(index: usize, recorded_row: LedgerRow) -> Self {
+        if recorded_row.outcome != Outcome::Succeeded {
+            return Self::not_sent(index, Error::already_attempted(&recorded_row, None));
         }
         let created = Created::Already {
-            agent_id: recorded.agent_id,
-            sent_at: recorded.sent_at,
-            request_differs: recorded.request_differs,
+            agent_id: recorded_row.agent_id,
+            sent_at: recorded_row.sent_at,
+            request_differs: recorded_row.request_differs,
         };
         Self {
             index,
@@ -208,44 +208,44 @@ impl RowProgress {
     /// Sets whether polling the row's future may have effects: send the request, or run the program's own code. The future of a
     /// cancelled row must then not be polled.
     pub(crate) fn set_has_effects(&self, has_effects: bool) {
-        self.state().has_effects = has_effects;
+        self.lock_state().has_effects = has_effects;
     }
 
     pub(crate) fn has_effects(&self) -> bool {
-        self.state().has_effects
+        self.lock_state().has_effects
     }
 
     /// Sets whether a request of an earlier run may have created the agent.
     #[cfg(feature = "ledger")]
     pub(crate) fn set_may_exist(&self, may_exist: bool) {
-        self.state().may_exist = may_exist;
+        self.lock_state().may_exist = may_exist;
     }
 
     pub(crate) fn may_exist(&self) -> bool {
-        self.state().may_exist
+        self.lock_state().may_exist
     }
 
     /// Records that the row must not be sent any more.
     pub(crate) fn cancel(&self) {
-        self.state().is_cancelled = true;
+        self.lock_state().is_cancelled = true;
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.state().is_cancelled
+        self.lock_state().is_cancelled
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn set_last_record(&self, record: RecordFuture) {
-        self.state().last_record = Some(record);
+        self.lock_state().last_record = Some(record);
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn take_last_record(&self) -> Option<RecordFuture> {
-        self.state().last_record.take()
+        self.lock_state().last_record.take()
     }
 
-    fn state(&self) -> MutexGuard<'_, RowState> {
+    fn lock_state(&self) -> MutexGuard<'_, RowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     calls::{
         claim::Claim,
         options::CallOptions,
-        response::{RawResponse, Response, not_decoded},
+        response::{RawResponse, Response, make_decode_error},
         service::Service,
         trace::{self, CallTrace},
     },
@@ -72,7 +72,7 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Call<T, M = Async> {
     request: PendingRequest,
-    read: Read<T>,
+    read_response: Read<T>,
     mode: M,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn read_model<T>(
     move |response, call, unreadable| {
         let body = response.body.clone();
         let model = from_json(body, unreadable, Some(&response.is_in_time()))
-            .map_err(|error| not_decoded(response, error))?;
+            .map_err(|error| make_decode_error(response, error))?;
         if unreadable == Unreadable::Skip {
             trace::report_skipped(call.operation, &unreadable_fields(&model));
         }
@@ -124,7 +124,7 @@ impl<T> Call<T> {
         service: Arc<Service>,
         operation: Operation,
         path: Result<impl AsRef<str>, Error>,
-        read: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
+        read_response: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
         + Send
         + Sync
         + 'static,
@@ -145,7 +145,7 @@ impl<T> Call<T> {
                 progress: Arc::default(),
                 claim: None,
             },
-            read: Box::new(read),
+            read_response: Box::new(read_response),
             mode: Async,
         }
     }
@@ -155,7 +155,7 @@ impl<T, M> Call<T, M> {
     pub(crate) fn in_mode<N>(self, mode: N) -> Call<T, N> {
         Call {
             request: self.request,
-            read: self.read,
+            read_response: self.read_response,
             mode,
         }
     }
@@ -172,7 +172,7 @@ impl<T, M> Call<T, M> {
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
             request: self.request,
-            read: self.read,
+            read_response: self.read_response,
             mode: Async,
         };
         (call, self.mode)
@@ -190,8 +190,8 @@ impl<T, M> Call<T, M> {
 
     #[cfg(feature = "ledger")]
     pub(crate) fn time_limit(&self) -> Duration {
-        let own = self.request.options.timeout;
-        own.unwrap_or(self.request.service.total_timeout)
+        let call_timeout = self.request.options.timeout;
+        call_timeout.unwrap_or(self.request.service.total_timeout)
     }
 
     #[cfg(feature = "ledger")]
@@ -274,16 +274,16 @@ impl<T, M> Call<T, M> {
     where
         T: 'static,
     {
-        let read = self.read;
+        let read = self.read_response;
         Call {
             request: self.request,
-            read: Box::new(|response, call, unreadable| {
+            read_response: Box::new(|response, call, unreadable| {
                 let value = read(response.clone(), call, unreadable)?;
                 Ok(Response {
                     operation: Some(call.operation.clone()),
                     response,
                     unreadable,
-                    context: None,
+                    run_in_span: None,
                     value,
                 })
             }),
@@ -295,7 +295,7 @@ impl<T, M> Call<T, M> {
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
-            read: Box::new(read_raw),
+            read_response: Box::new(read_raw),
             mode: self.mode,
         }
     }
@@ -323,25 +323,25 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let key = service.keys.cached().ok_or_else(|| {
+        let key = service.keys.cached_key().ok_or_else(|| {
             Error::config(
                 Message::from("the provider of the service key is called only when a call is made")
                     .see(Setting::ServiceKey),
             )
         })?;
-        let request = prepare(&service, &operation, parts, &options)?.to_http(&key);
+        let request = prepare_request(&service, &operation, parts, &options)?.to_http(&key);
         request.map_err(|error| Error::from(error).with_operation(&operation))
     }
 }
 
-fn prepare(
+fn prepare_request(
     service: &Service,
     operation: &Operation,
     parts: Result<RequestParts, Error>,
     options: &CallOptions,
 ) -> Result<HttpRequest, Error> {
-    let in_operation = |error: Error| error.with_operation(operation);
-    let RequestParts { url, trace, body } = parts.map_err(in_operation)?;
+    let add_operation = |error: Error| error.with_operation(operation);
+    let RequestParts { url, trace, body } = parts.map_err(add_operation)?;
     let trace = trace.or_else(|| {
         let mut trace = HeaderMap::new();
         service.propagate.as_ref()?(&mut trace);
@@ -351,7 +351,7 @@ fn prepare(
     let mut headers = Arc::clone(&service.headers);
     for (name, value) in &options.headers {
         let (name, value) = parse_extra_header(name, value)
-            .map_err(|message| in_operation(Error::config(message)))?;
+            .map_err(|message| add_operation(Error::config(message)))?;
         Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {
@@ -372,7 +372,11 @@ impl<T> Call<T> {
     /// See [`Error`].
     // Not an `async fn`, whose future would contain the call twice: as its argument and as a variable.
     pub fn send(self) -> impl Future<Output = Result<T, Error>> {
-        let Self { request, read, .. } = self;
+        let Self {
+            request,
+            read_response,
+            ..
+        } = self;
         async move {
             let PendingRequest {
                 service,
@@ -392,19 +396,19 @@ impl<T> Call<T> {
             };
             let mut trace = CallTrace::begin(call, now);
             let span = trace.span.clone();
-            let outcome = async {
-                let request = prepare(&service, &operation, parts, &options)?;
+            let result = async {
+                let request = prepare_request(&service, &operation, parts, &options)?;
                 let claim = claim.as_ref();
                 let response = service.exchange(call, &request, &options, claim).await?;
                 trace.record_response(&response);
                 let unreadable = options.unreadable.unwrap_or(service.unreadable);
-                read(response, &call, unreadable)
+                read_response(response, &call, unreadable)
             }
             .instrument(span)
             .await
             .map_err(|error: Error| error.with_operation(&operation));
-            trace.finish(outcome.as_ref().map(drop));
-            outcome
+            trace.finish(result.as_ref().map(drop));
+            result
         }
     }
 }

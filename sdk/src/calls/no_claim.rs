@@ -6,7 +6,7 @@ use crate::error::call::Error;
 pub(crate) enum Claim {}
 
 impl Claim {
-    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+    pub(crate) async fn ensure_claimed(&self) -> Result<(), Error> {
         match *self {}
     }
 

@@ -77,14 +77,14 @@ impl CallOptions {
     }
 
     /// Returns these options, replaced by the options that are set in `later`. The headers of both are sent.
-    pub(crate) fn with(mut self, later: Self) -> Self {
-        self.timeout = later.timeout.or(self.timeout);
-        self.retry = later.retry.or(self.retry);
+    pub(crate) fn with(mut self, later_options: Self) -> Self {
+        self.timeout = later_options.timeout.or(self.timeout);
+        self.retry = later_options.retry.or(self.retry);
         // A later policy replaces the number of retries too.
-        let earlier = self.max_retries.filter(|_| later.retry.is_none());
-        self.max_retries = later.max_retries.or(earlier);
-        self.headers.extend(later.headers);
-        self.unreadable = later.unreadable.or(self.unreadable);
+        let earlier_retries = self.max_retries.filter(|_| later_options.retry.is_none());
+        self.max_retries = later_options.max_retries.or(earlier_retries);
+        self.headers.extend(later_options.headers);
+        self.unreadable = later_options.unreadable.or(self.unreadable);
         self
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct CallTrace<'a> {
     pub(crate) span: Span,
     call: CallInfo<'a>,
-    began: Instant,
+    start: Instant,
     /// The status of the response to the call, if there is one, and its request id, if a subscriber reads that.
     response: Option<(u16, Option<String>)>,
     has_ended: bool,
@@ -30,7 +30,7 @@ pub(crate) struct CallTrace<'a> {
 
 impl<'a> CallTrace<'a> {
     /// Starts the span of a call that began at this time.
-    pub(crate) fn begin(call: CallInfo<'a>, began: Instant) -> Self {
+    pub(crate) fn begin(call: CallInfo<'a>, start: Instant) -> Self {
         let CallInfo {
             operation,
             base_url,
@@ -59,7 +59,7 @@ impl<'a> CallTrace<'a> {
         Self {
             span,
             call,
-            began,
+            start,
             response: None,
             has_ended: false,
         }
@@ -147,7 +147,7 @@ impl<'a> CallTrace<'a> {
                         dealkit.request_id = request_id,
                         dealkit.attempts = i64::from(attempts()),
                         dealkit.wait = waited().as_secs_f64(),
-                        dealkit.duration = self.began.elapsed().as_secs_f64(),
+                        dealkit.duration = self.start.elapsed().as_secs_f64(),
                         dealkit.retries_left = i64::from(retries_left()),
                     },
                     "{message}"
@@ -177,7 +177,7 @@ impl Drop for CallTrace<'_> {
 }
 
 /// The maximum number of skipped fields that an event names.
-const SKIPPED_SHOWN: usize = 20;
+const MAX_SKIPPED_SHOWN: usize = 20;
 
 /// Reports the number and the locations of fields that could not be read and were skipped, but not their values.
 pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) {
@@ -185,11 +185,13 @@ pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) 
         return;
     }
     let count = fields.len();
-    let counted = i64::try_from(count).unwrap_or(i64::MAX);
-    Span::current().record("dealkit.unreadable", counted);
-    let shown = fields.iter().take(SKIPPED_SHOWN);
-    let mut pointers = shown.map(|field| &*field.pointer).collect::<Vec<_>>();
-    if count > SKIPPED_SHOWN {
+    let field_count = i64::try_from(count).unwrap_or(i64::MAX);
+    Span::current().record("dealkit.unreadable", field_count);
+    let shown_fields = fields.iter().take(MAX_SKIPPED_SHOWN);
+    let mut pointers = shown_fields
+        .map(|field| &*field.pointer)
+        .collect::<Vec<_>>();
+    if count > MAX_SKIPPED_SHOWN {
         pointers.push("…");
     }
     tracing::info!(
@@ -197,7 +199,7 @@ pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) 
         {
             http.request.method = operation.method.as_str(),
             url.template = &*operation.template,
-            dealkit.unreadable = counted,
+            dealkit.unreadable = field_count,
             dealkit.pointers = pointers.join(", "),
         },
         "fields could not be read"

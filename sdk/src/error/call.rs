@@ -49,9 +49,9 @@ const MAX_BODY: usize = 64 * 1024;
     feature = "test-util",
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorData>);
 
-struct Inner {
+struct ErrorData {
     cause: Cause,
     operation: Option<Operation>,
     attempts: Attempts,
@@ -59,19 +59,19 @@ struct Inner {
     response: Option<HttpResponse>,
     problem: Option<Problem>,
     #[cfg(feature = "test-util")]
-    outcome_of_test: Option<Outcome>,
+    test_outcome: Option<Outcome>,
 }
 
 impl Error {
     pub(crate) fn new(cause: Cause) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorData {
             cause,
             operation: None,
             attempts: Attempts::default(),
             response: None,
             problem: None,
             #[cfg(feature = "test-util")]
-            outcome_of_test: None,
+            test_outcome: None,
         }))
     }
 
@@ -96,9 +96,9 @@ impl Error {
     }
 
     /// Creates the error of a call that cannot be admitted before its deadline.
-    pub(crate) fn throttled(late: LateAdmission) -> Self {
-        let mut error = Self::new(Cause::Throttled(late));
-        error.0.attempts.retry_after = Some(late.wait);
+    pub(crate) fn throttled(late_admission: LateAdmission) -> Self {
+        let mut error = Self::new(Cause::Throttled(late_admission));
+        error.0.attempts.retry_after = Some(late_admission.wait);
         error
     }
 
@@ -111,24 +111,24 @@ impl Error {
     /// Creates the error of a row that the ledger has from an earlier run. `unanswered` is the error of the function that was called
     /// to resolve the row, if it failed.
     #[cfg(feature = "ledger")]
-    pub(crate) fn recorded(
-        recorded: &crate::ledger::LedgerRow,
-        unanswered: Option<crate::error::cause::Unanswered>,
+    pub(crate) fn already_attempted(
+        recorded_row: &crate::ledger::LedgerRow,
+        resolve_error: Option<crate::error::cause::ResolveError>,
     ) -> Self {
         Self::new(Cause::AlreadyAttempted {
-            outcome: recorded.outcome,
-            status: recorded.status,
-            request_id: recorded.request_id.clone(),
-            in_flight: recorded.in_flight,
-            reason: recorded.reason(),
-            request_differs: recorded.request_differs,
-            unanswered,
+            outcome: recorded_row.outcome,
+            status: recorded_row.status,
+            request_id: recorded_row.request_id.clone(),
+            in_flight: recorded_row.in_flight,
+            reason: recorded_row.reason(),
+            request_differs: recorded_row.request_differs,
+            resolve_error,
         })
     }
 
     #[cfg(feature = "ledger")]
-    pub(crate) fn duplicate_key(first: usize) -> Self {
-        Self::new(Cause::DuplicateKey(first))
+    pub(crate) fn duplicate_key(first_index: usize) -> Self {
+        Self::new(Cause::DuplicateKey(first_index))
     }
 
     /// Creates the error of a row that was not sent because of an earlier row: the service rejected that row with this status, or
@@ -150,7 +150,7 @@ impl Error {
 
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
-        self.0.outcome_of_test = Some(outcome);
+        self.0.test_outcome = Some(outcome);
         self
     }
 
@@ -188,7 +188,7 @@ impl Error {
     }
 
     /// Describes the attempts in brackets: their number, an earlier response, and the reason why there was no retry.
-    fn attempts_text(&self) -> String {
+    fn describe_attempts(&self) -> String {
         let mut parts = Vec::new();
         let attempts = &self.0.attempts;
         if attempts.count > 1 {
@@ -303,7 +303,7 @@ impl Error {
     /// ```
     pub fn outcome(&self) -> Outcome {
         #[cfg(feature = "test-util")]
-        if let Some(outcome) = self.0.outcome_of_test {
+        if let Some(outcome) = self.0.test_outcome {
             return outcome;
         }
         let last = self.0.cause.outcome(self.status());
@@ -314,8 +314,8 @@ impl Error {
     /// safe method (RFC 9110, section 9.2.1), such as a GET.
     pub fn may_have_acted(&self) -> bool {
         let operation = self.0.operation.as_ref();
-        let changes_nothing = operation.is_some_and(|operation| operation.method.is_safe());
-        self.outcome().may_have_acted() && !changes_nothing
+        let is_read_only = operation.is_some_and(|operation| operation.method.is_safe());
+        self.outcome().may_have_acted() && !is_read_only
     }
 
     /// The violations in the request: found before sending it, or listed in the service's error body. Of that list, the first
@@ -369,13 +369,19 @@ impl Error {
     /// rejected, or for which there was no key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),
+            Cause::DuplicateKey(first_index)
+            | Cause::Stopped {
+                index: first_index, ..
+            } => Some(first_index),
             _ => None,
         }
     }
 
     fn has_status(&self, status: u16) -> bool {
-        self.kind() == ErrorKind::Status && self.status().is_some_and(|got| got == status)
+        self.kind() == ErrorKind::Status
+            && self
+                .status()
+                .is_some_and(|response_status| response_status == status)
     }
 
     /// Returns true for a 400: the service could not understand the request.
@@ -474,7 +480,7 @@ impl Error {
 
     fn cause_message(&self) -> Message {
         let message = self.0.cause.message();
-        if self.can_skip() {
+        if self.can_skip_field() {
             message.see(Setting::Unreadable)
         } else {
             message
@@ -499,19 +505,19 @@ impl Error {
             (_, None) => message.text(name),
         };
         write!(out, "{operation}{failure}")?;
-        if let Some(encoding) = self.encoding() {
+        if let Some(encoding) = self.content_encoding() {
             write!(
                 out,
                 "; it came with Content-Encoding: {encoding}, which dealkit neither asks for nor decodes"
             )?;
         }
-        if self.can_skip() {
+        if self.can_skip_field() {
             out.write_str("; the field can be skipped")?;
         }
-        if let Some(effect) = self.effect() {
+        if let Some(effect) = self.describe_effect() {
             write!(out, "; {effect}")?;
         }
-        out.write_str(&self.attempts_text())?;
+        out.write_str(&self.describe_attempts())?;
         if let Some(id) = self.shown_request_id() {
             write!(out, " [request id {id}]")?;
         }
@@ -519,19 +525,19 @@ impl Error {
     }
 
     /// Returns the Content-Encoding of a response that could not be decoded, if it has one.
-    fn encoding(&self) -> Option<String> {
+    fn content_encoding(&self) -> Option<String> {
         let response = self.response().filter(|_| self.decode_error().is_some())?;
         let encoding = response
             .headers
             .get(header::CONTENT_ENCODING)?
             .to_str()
             .ok()?;
-        let is_none = encoding.trim().eq_ignore_ascii_case("identity");
-        (!is_none).then(|| shorten(&response.redactor.mask(encoding)))
+        let is_identity = encoding.trim().eq_ignore_ascii_case("identity");
+        (!is_identity).then(|| shorten(&response.redactor.mask(encoding)))
     }
 
     /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
-    fn effect(&self) -> Option<&'static str> {
+    fn describe_effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
             (Cause::AlreadyAttempted { .. }, _) | (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
@@ -540,7 +546,7 @@ impl Error {
 
     /// Returns true if the same call would succeed with the option to skip unreadable fields. A create must not be sent again, so the
     /// message never suggests it.
-    fn can_skip(&self) -> bool {
+    fn can_skip_field(&self) -> bool {
         let is_read = |operation: &Operation| operation.method.is_safe();
         self.0.operation.as_ref().is_some_and(is_read)
             && self.decode_error().is_some_and(DecodeError::is_optional)

@@ -49,10 +49,10 @@ fn list_violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
             }
         })
         .collect();
-    let more = problem.errors.len() - shown.len() + problem.omitted_errors;
+    let omitted_count = problem.errors.len() - shown.len() + problem.omitted_errors;
     let mut text = shown.join(", ");
-    if more > 0 && !text.is_empty() {
-        text.push_str(&format!(" and {more} more"));
+    if omitted_count > 0 && !text.is_empty() {
+        text.push_str(&format!(" and {omitted_count} more"));
     }
     (!text.is_empty()).then_some(text)
 }

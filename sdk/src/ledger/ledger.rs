@@ -326,7 +326,7 @@ impl Ledger {
             let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
             let service = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
-                let is_changed = !base_url::is_same(&header.service, &service);
+                let is_changed = !base_url::is_equivalent(&header.service, &service);
                 Ok(is_changed.then(|| Header {
                     service: service.clone(),
                     ..header.clone()

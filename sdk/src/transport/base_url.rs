@@ -37,9 +37,9 @@ pub(crate) fn normalize(url: &Url) -> String {
 
 /// Returns true if a recorded base URL, which may have been written by hand, is equivalent to this normal one.
 #[cfg(feature = "ledger")]
-pub(crate) fn is_same(recorded: &str, normal_url: &str) -> bool {
-    match parse(recorded) {
+pub(crate) fn is_equivalent(recorded_url: &str, normal_url: &str) -> bool {
+    match parse(recorded_url) {
         Ok(url) => normalize(&url) == normal_url,
-        Err(_) => recorded == normal_url,
+        Err(_) => recorded_url == normal_url,
     }
 }

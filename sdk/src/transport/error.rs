@@ -25,7 +25,7 @@ pub(crate) struct FailedRequest {
     pub(crate) attempts: Attempts,
     /// True if a reused connection broke before any part of a response arrived: the service had probably closed it before the
     /// request.
-    pub(crate) was_stale: bool,
+    pub(crate) had_stale_connection: bool,
     /// True if the service rejected the key, and so did not act, and the key has changed since.
     pub(crate) has_new_key: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct FailedRequest {
 #[derive(Debug)]
 pub(crate) enum TransportCause {
     Connect(Option<ConnectFailure>, Option<LibraryError>),
-    Timeout(Duration, Sent),
+    Timeout(Duration, SentPart),
     /// The connection broke. The message is advice, if there is any.
     Interrupted(LibraryError, Option<Message>),
     /// The named part of the response head is not valid HTTP.
@@ -50,7 +50,7 @@ pub(crate) enum TransportCause {
 
 /// The part of a request without a response that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SentPart {
     Nothing,
     /// Some or all of the request may have reached the service.
     Possibly,
@@ -81,8 +81,8 @@ impl TransportCause {
             Self::Connect(..)
             | Self::NotProcessed(_)
             | Self::Unsendable(_)
-            | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
-            Self::Timeout(_, Sent::Possibly)
+            | Self::Timeout(_, SentPart::Nothing) => Outcome::NotSent,
+            Self::Timeout(_, SentPart::Possibly)
             | Self::Interrupted(..)
             | Self::Malformed(..)
             | Self::TooLarge(_)
@@ -108,13 +108,13 @@ impl TransportError {
             cause,
             response: None,
             attempts: Attempts::default(),
-            was_stale: false,
+            had_stale_connection: false,
             has_new_key: false,
         }))
     }
 
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
-        let target = redact::redirect_target(response.status, &response.headers, url);
+        let target = redact::find_redirect_target(response.status, &response.headers, url);
         let target = target.map(|target| response.redactor.mask(&target));
         Self::new(TransportCause::Status(target)).with_response(response)
     }
@@ -129,13 +129,13 @@ impl TransportError {
         mut self,
         count: u32,
         earlier_may_have_acted: bool,
-        previous: Option<Self>,
+        previous_error: Option<Self>,
     ) -> Self {
         self.0.attempts = Attempts {
             count,
             retry_after: self.retry_after(),
             earlier_may_have_acted,
-            earlier_response: previous
+            earlier_response: previous_error
                 .and_then(|error| error.0.response.or(error.0.attempts.earlier_response)),
             not_retried: self.0.attempts.not_retried.take(),
         };

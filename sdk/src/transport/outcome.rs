@@ -7,12 +7,13 @@ use crate::value::named_enum;
 /// The statuses of rejections that do not concern the content of a request, but its sender, its time or its target. With the right
 /// service key, for example, the service may accept the same request. A ledger sends such a row again.
 #[cfg(feature = "ledger")]
-const UNRELATED_TO_CONTENT: [u16; 11] = [307, 308, 401, 403, 404, 405, 407, 421, 425, 426, 429];
+const STATUSES_UNRELATED_TO_CONTENT: [u16; 11] =
+    [307, 308, 401, 403, 404, 405, 407, 421, 425, 426, 429];
 
 /// Returns true if a rejection with this status concerns the content of the request.
 #[cfg(feature = "ledger")]
 pub(crate) fn concerns_content(status: Option<u16>) -> bool {
-    status.is_none_or(|status| !UNRELATED_TO_CONTENT.contains(&status))
+    status.is_none_or(|status| !STATUSES_UNRELATED_TO_CONTENT.contains(&status))
 }
 
 named_enum! {
@@ -84,11 +85,11 @@ impl Outcome {
 
 #[cfg(all(test, feature = "ledger"))]
 mod tests {
-    use super::UNRELATED_TO_CONTENT;
+    use super::STATUSES_UNRELATED_TO_CONTENT;
 
     #[test]
     fn the_contract_lists_the_statuses_that_do_not_concern_the_content() {
-        let statuses = UNRELATED_TO_CONTENT.map(|status| status.to_string());
+        let statuses = STATUSES_UNRELATED_TO_CONTENT.map(|status| status.to_string());
         let [others @ .., last] = &statuses;
         let list = format!("except if the status is {} or {last}", others.join(", "));
         assert!(

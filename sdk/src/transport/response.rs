@@ -23,7 +23,7 @@ pub(crate) struct HttpResponse {
     pub(crate) attempts: u32,
     pub(crate) redactor: Redactor,
     /// The time that was left when the response had arrived.
-    pub(crate) left: TimeLeft,
+    pub(crate) time_left: TimeLeft,
 }
 
 /// The rest of a call's time, for decoding the response.
@@ -45,7 +45,7 @@ impl HttpResponse {
             body: Bytes::new(),
             attempts: 1,
             redactor: Redactor::default(),
-            left: TimeLeft {
+            time_left: TimeLeft {
                 time: Duration::MAX,
                 limit: Duration::MAX,
             },
@@ -59,7 +59,7 @@ impl HttpResponse {
     /// Returns a check for the decoder that is true while time is left. The time counts from now, because the response may have
     /// waited before it is decoded.
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {
-        let (start, left) = (Instant::now(), self.left.time);
+        let (start, left) = (Instant::now(), self.time_left.time);
         move || start.elapsed() < left
     }
 

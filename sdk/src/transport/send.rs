@@ -33,22 +33,22 @@ use crate::{
             rustls_errors,
             transport::{Transport, TransportNotSent},
         },
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         key::{self, Key},
         response::{HttpResponse, TimeLeft},
     },
 };
 
 /// The number of bytes of an error's body that are read. An error is useful without its whole body.
-const ERROR_BODY_READ: u64 = 1024 * 1024;
+const MAX_ERROR_BODY: u64 = 1024 * 1024;
 
 /// The memory that is reserved for a body whose length the service declares, in bytes. A larger body is only a promise.
-const BODY_RESERVED: u64 = 64 * 1024;
+const MAX_RESERVED_BODY: u64 = 64 * 1024;
 
 /// An attempt that notices its deadline this late assumes that the process was stopped, and reads for [`GRACE`] what has arrived
 /// meanwhile.
-const LATE: Duration = Duration::from_millis(100);
-const GRACE: Duration = Duration::from_millis(100);
+const LATE_WAKE_UP: Duration = Duration::from_millis(100);
+const GRACE_PERIOD: Duration = Duration::from_millis(100);
 
 /// The number of times that a request waits for a free file descriptor, and the duration of each wait.
 pub(crate) const DESCRIPTOR_WAITS: u32 = 40;
@@ -116,11 +116,12 @@ impl Attempt<'_> {
             timer: pin!(sleep_until(end)),
             is_extended: false,
         };
-        let (mut incoming, shard) = match deadline.bound(pin!(self.send_head())).await {
-            Some(Ok(sent)) => sent,
+        let (mut incoming, shard) = match deadline.run_until_deadline(pin!(self.send_head())).await
+        {
+            Some(Ok(head_and_shard)) => head_and_shard,
             Some(Err(error)) => return Err(error),
-            None if self.progress.is_connecting() => return Err(self.timed_out(Sent::Nothing)),
-            None => return Err(self.timed_out(Sent::Possibly)),
+            None if self.progress.is_connecting() => return Err(self.timed_out(SentPart::Nothing)),
+            None => return Err(self.timed_out(SentPart::Possibly)),
         };
         self.progress.record_status(incoming.status());
         let (status, version) = (incoming.status(), incoming.version());
@@ -135,7 +136,7 @@ impl Attempt<'_> {
             body,
             attempts: 1,
             redactor: self.key.redactor.clone(),
-            left: TimeLeft {
+            time_left: TimeLeft {
                 time: end.saturating_duration_since(Instant::now()),
                 limit: self.limit,
             },
@@ -171,17 +172,17 @@ impl Attempt<'_> {
         let mut waits = 0;
         loop {
             let shard = self.pools.find_shard(self.runtime, &self.request.method);
-            let shard = shard.map_err(|why| {
-                let why = ConnectFailure::permanent(why);
-                TransportError::new(TransportCause::Connect(Some(why), None))
+            let shard = shard.map_err(|message| {
+                let message = ConnectFailure::permanent(message);
+                TransportError::new(TransportCause::Connect(Some(message), None))
             })?;
-            let sent = shard.http.execute(self.to_reqwest());
-            let error = match self.progress.observe(sent).await {
+            let send_future = shard.http_client.execute(self.to_reqwest());
+            let error = match self.progress.observe_request(send_future).await {
                 Ok(response) => return Ok((response, shard)),
                 Err(error) => error,
             };
             if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
-                return Err(self.explain(error));
+                return Err(self.explain_error(error));
             }
             waits += 1;
             self.pools.close_idle();
@@ -214,8 +215,8 @@ impl Attempt<'_> {
         transport: &Transport,
     ) -> Result<reqwest::Response, TransportError> {
         let request = self.request.to_http(self.key)?;
-        let sent = transport.send(request, self.may_send.as_ref(), self.progress);
-        sent.await.map_err(|error| {
+        let send_future = transport.send(request, self.may_send.as_ref(), self.progress);
+        send_future.await.map_err(|error| {
             let cause = LibraryError::from_error(&*error, &|text| self.mask(text));
             TransportError::new(match find_source::<TransportNotSent>(&*error) {
                 Some(_) => TransportCause::Connect(None, Some(cause)),
@@ -234,21 +235,22 @@ impl Attempt<'_> {
         let is_success = incoming.status().is_success();
         let limit = match is_success {
             true => self.max_response_bytes,
-            false => self.max_response_bytes.min(ERROR_BODY_READ),
+            false => self.max_response_bytes.min(MAX_ERROR_BODY),
         };
         let too_large = || Some(TransportError::new(TransportCause::TooLarge(limit)));
         let length = incoming.content_length().unwrap_or(0);
         if is_success && length > limit {
             return (Bytes::new(), too_large());
         }
-        let reserved = usize::try_from(length.min(BODY_RESERVED));
-        let mut body = Vec::with_capacity(reserved.unwrap_or(0));
+        let capacity = usize::try_from(length.min(MAX_RESERVED_BODY));
+        let mut body = Vec::with_capacity(capacity.unwrap_or(0));
         let failure = loop {
-            match deadline.bound(pin!(incoming.chunk())).await {
+            match deadline.run_until_deadline(pin!(incoming.chunk())).await {
                 Some(Ok(Some(chunk))) => {
-                    let rest = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
-                    body.extend_from_slice(chunk.get(..rest).unwrap_or(&chunk));
-                    if chunk.len() > rest {
+                    let remaining_bytes =
+                        usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
+                    body.extend_from_slice(chunk.get(..remaining_bytes).unwrap_or(&chunk));
+                    if chunk.len() > remaining_bytes {
                         break too_large();
                     }
                 }
@@ -260,13 +262,13 @@ impl Attempt<'_> {
                         cause, None,
                     )));
                 }
-                None => break Some(self.timed_out(Sent::Possibly)),
+                None => break Some(self.timed_out(SentPart::Possibly)),
             }
         };
         (body.into(), failure)
     }
 
-    fn timed_out(&self, sent: Sent) -> TransportError {
+    fn timed_out(&self, sent: SentPart) -> TransportError {
         TransportError::new(TransportCause::Timeout(self.limit, sent))
     }
 
@@ -278,7 +280,7 @@ impl Attempt<'_> {
     }
 
     /// Explains why there is no response.
-    fn explain(&self, error: reqwest::Error) -> TransportError {
+    fn explain_error(&self, error: reqwest::Error) -> TransportError {
         let redactor = &self.key.redactor;
         let settings = &self.pools.settings;
         // Error messages never show the URL, which contains the identifier.
@@ -289,10 +291,14 @@ impl Attempt<'_> {
         });
         let has_proxy = matches!(settings.route, Route::Proxy(_));
         let message = hyper_errors::find_connect_failure(&error, &self.request.url, has_proxy);
-        let was_asked = self.progress.was_asked_for_certificate();
+        let was_asked_for_certificate = self.progress.was_asked_for_certificate();
         let has_identity = settings.tls.identity.is_some();
-        let tls_message =
-            rustls_errors::find_permanent_failure(&error, was_asked, has_identity, redactor);
+        let tls_message = rustls_errors::find_permanent_failure(
+            &error,
+            was_asked_for_certificate,
+            has_identity,
+            redactor,
+        );
         let failure = match (message, tls_message) {
             (Some(message), None) => Some(ConnectFailure::temporary(message)),
             (Some(message), Some(_)) | (None, Some(message)) => {
@@ -305,7 +311,7 @@ impl Attempt<'_> {
             let cause = (!failure.is_permanent).then_some(cause);
             TransportCause::Connect(Some(failure), cause)
         } else if error.is_connect() && error.is_timeout() {
-            TransportCause::Timeout(settings.connect_timeout, Sent::Nothing)
+            TransportCause::Timeout(settings.connect_timeout, SentPart::Nothing)
         } else if error.is_connect() {
             TransportCause::Connect(None, Some(cause))
         } else if error.is_builder() {
@@ -316,15 +322,21 @@ impl Attempt<'_> {
         {
             TransportCause::NotProcessed(cause)
         } else {
-            let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
-                Some(part) => TransportCause::Malformed(part, cause),
-                None => {
-                    let advice = rustls_errors::advise_by_text(&error, was_asked, has_identity);
-                    TransportCause::Interrupted(cause, advice)
-                }
-            });
-            broken.0.was_stale = self.progress.reused_connection() && !is_reset_stream(&error);
-            return broken;
+            let mut transport_error =
+                TransportError::new(match hyper_errors::find_malformed_part(&error) {
+                    Some(part) => TransportCause::Malformed(part, cause),
+                    None => {
+                        let advice = rustls_errors::advise_by_text(
+                            &error,
+                            was_asked_for_certificate,
+                            has_identity,
+                        );
+                        TransportCause::Interrupted(cause, advice)
+                    }
+                });
+            transport_error.0.had_stale_connection =
+                self.progress.reused_connection() && !is_reset_stream(&error);
+            return transport_error;
         })
     }
 }
@@ -377,17 +389,20 @@ struct Deadline<'a> {
 impl Deadline<'_> {
     /// Runs a future, and returns `None` if the deadline passes first. The caller pins the future, because moving it here would
     /// double the size of every call.
-    async fn bound<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
+    async fn run_until_deadline<F: Future>(
+        &mut self,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
         loop {
             match select(future.as_mut(), self.timer.as_mut()).await {
                 Either::Left((output, _)) => return Some(output),
                 Either::Right(_) => {
                     let now = Instant::now();
-                    if self.is_extended || now < self.timer.deadline() + LATE {
+                    if self.is_extended || now < self.timer.deadline() + LATE_WAKE_UP {
                         return None;
                     }
                     self.is_extended = true;
-                    self.timer.as_mut().reset(now + GRACE);
+                    self.timer.as_mut().reset(now + GRACE_PERIOD);
                 }
             }
         }

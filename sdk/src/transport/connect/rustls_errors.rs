@@ -40,7 +40,7 @@ const CLIENT_CERTIFICATE_ALERTS: [Alert; 9] = [
 /// the connection was made.
 pub(crate) fn find_permanent_failure(
     error: &reqwest::Error,
-    was_asked: bool,
+    was_asked_for_certificate: bool,
     has_identity: bool,
     redactor: &Redactor,
 ) -> Option<Message> {
@@ -48,14 +48,14 @@ pub(crate) fn find_permanent_failure(
     // already have begun to send. The service has read nothing of that when it sends the alert.
     if let Some(Error::AlertReceived(alert)) = find_source(error)
         && CLIENT_CERTIFICATE_ALERTS.contains(alert)
-        && (was_asked || *alert == Alert::CertificateRequired)
+        && (was_asked_for_certificate || *alert == Alert::CertificateRequired)
     {
         return Some(describe_client_certificate(
             &format!("{alert:?}"),
             has_identity,
         ));
     }
-    if was_asked && ended_before_request(error) {
+    if was_asked_for_certificate && ended_before_request(error) {
         // The service closed the connection before the client had begun to send, and its alert is lost.
         return Some(describe_client_certificate(
             "it closed the connection",
@@ -95,7 +95,7 @@ pub(crate) fn find_permanent_failure(
 /// Returns advice on the client's certificate for a connection that broke, if the error has the text of such an alert.
 pub(crate) fn advise_by_text(
     error: &reqwest::Error,
-    was_asked: bool,
+    was_asked_for_certificate: bool,
     has_identity: bool,
 ) -> Option<Message> {
     let mut source = error.source();
@@ -103,7 +103,7 @@ pub(crate) fn advise_by_text(
         let text = error.to_string();
         let has_text = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
         if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(has_text)
-            && (was_asked || alert == Alert::CertificateRequired)
+            && (was_asked_for_certificate || alert == Alert::CertificateRequired)
         {
             return Some(describe_client_certificate(
                 &format!("{alert:?}"),

@@ -40,7 +40,7 @@ pub(crate) struct TlsSettings {
     /// Trusted certificates (PEM), in addition to the system's or instead of them.
     roots: Vec<u8>,
     /// True if the system's certificates are not trusted.
-    pub(crate) without_system: bool,
+    pub(crate) excludes_system: bool,
     pub(crate) identity: Option<IdentitySource>,
 }
 
@@ -64,7 +64,7 @@ static SYSTEM_VERIFIER: OnceLock<Verifier> = OnceLock::new();
 /// are loaded when a service first presents a certificate that needs them.
 #[derive(Debug)]
 struct CombinedVerifier {
-    own: Option<Arc<WebPkiServerVerifier>>,
+    own_verifier: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -84,9 +84,9 @@ impl CombinedVerifier {
         }
         // This blocks the thread that makes the connection, but only once per process. It holds no lock: a process forked
         // meanwhile would deadlock on it.
-        let loaded = load_system(Arc::clone(&self.provider))
+        let verifier = load_system(Arc::clone(&self.provider))
             .map_err(|error| Error::Other(OtherError(Arc::new(SystemCertificatesError(error)))))?;
-        Ok(SYSTEM_VERIFIER.get_or_init(|| loaded))
+        Ok(SYSTEM_VERIFIER.get_or_init(|| verifier))
     }
 }
 
@@ -131,10 +131,11 @@ impl ServerCertVerifier for CombinedVerifier {
             self.system_verifier()?
                 .verify_server_cert(leaf, intermediates, name, ocsp, now)
         };
-        let Some(own) = &self.own else {
+        let Some(own_verifier) = &self.own_verifier else {
             return verify_with_system();
         };
-        own.verify_server_cert(leaf, intermediates, name, ocsp, now)
+        own_verifier
+            .verify_server_cert(leaf, intermediates, name, ocsp, now)
             .or_else(|error| {
                 verify_with_system().map_err(|system_error| match (&error, &system_error) {
                     // The system's error is more precise.
@@ -241,16 +242,20 @@ impl TlsSettings {
             .map_err(|error| Message::from(format!("TLS cannot be used: {error}")))?;
         let provider = Arc::clone(builder.crypto_provider());
         let identity = self.identity.as_ref();
-        let presented = identity.map(|source| CachedIdentity::new(source, &provider));
-        let certificate = ClientCertificateResolver(presented.transpose()?);
+        let cached_identity = identity.map(|source| CachedIdentity::new(source, &provider));
+        let certificate = ClientCertificateResolver(cached_identity.transpose()?);
         let store = self.parse_roots()?;
-        let builder = if self.without_system {
+        let builder = if self.excludes_system {
             builder.with_root_certificates(store)
         } else {
-            let own = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
+            let own_verifier =
+                WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
             // The verifier fails to build only if there are no own certificates, which is valid here.
-            let own = own.build().ok();
-            let verifier = Arc::new(CombinedVerifier { own, provider });
+            let own_verifier = own_verifier.build().ok();
+            let verifier = Arc::new(CombinedVerifier {
+                own_verifier,
+                provider,
+            });
             builder
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
@@ -265,15 +270,15 @@ impl TlsSettings {
 
     /// Parses the trusted certificates.
     fn parse_roots(&self) -> Result<RootCertStore, Message> {
-        let setting = if self.without_system {
+        let setting = if self.excludes_system {
             Setting::OnlyRootCertificates
         } else {
             Setting::RootCertificates
         };
-        let wrong = |problem: &'static str| Message::about(setting, problem);
-        let roots = parse_certificates(&self.roots).map_err(wrong)?;
-        if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(wrong(
+        let make_message = |problem: &'static str| Message::about(setting, problem);
+        let roots = parse_certificates(&self.roots).map_err(make_message)?;
+        if roots.is_empty() && (self.excludes_system || !self.roots.is_empty()) {
+            return Err(make_message(
                 "contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
             ));
         }
@@ -282,7 +287,7 @@ impl TlsSettings {
             // The library's error may repeat a part of the file, so it is not shown.
             store
                 .add(root)
-                .map_err(|_| wrong("contains a certificate that cannot be read"))?;
+                .map_err(|_| make_message("contains a certificate that cannot be read"))?;
         }
         Ok(store)
     }
@@ -310,25 +315,26 @@ impl IdentitySource {
                 (paths, read(certificate)?, read(key)?)
             }
         };
-        let wrong = |problem: &str| Message::about(Setting::Identity, format!("{paths}{problem}"));
-        let chain = parse_certificates(&certificate).map_err(wrong)?;
+        let make_message =
+            |problem: &str| Message::about(Setting::Identity, format!("{paths}{problem}"));
+        let chain = parse_certificates(&certificate).map_err(make_message)?;
         if chain.is_empty() {
-            return Err(wrong(
+            return Err(make_message(
                 "contains no certificate: it must be PEM with the certificate and its private key",
             ));
         }
         let key = PrivateKeyDer::from_pem_slice(&to_utf8(&key)).map_err(|_| {
-            wrong(
+            make_message(
                 "contains no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
             )
         })?;
         match CertifiedKey::from_der(chain, key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(wrong(
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(make_message(
                 "contains a private key that does not belong to its first certificate",
             )),
-            Err(_) => Err(wrong(
+            Err(_) => Err(make_message(
                 "contains a certificate or a private key that cannot be read or whose type is not supported",
             )),
         }

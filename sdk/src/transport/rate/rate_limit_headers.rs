@@ -42,12 +42,14 @@ impl RemainingQuota {
         if unit.trim_matches('"') != "requests" {
             return None;
         }
-        let window = policy.number("w");
+        let window = policy.parse_number("w");
         let window = window.filter(|window| (1..=LONGEST_WINDOW).contains(window))?;
-        let reset = limit.number("t").map_or(window, |reset| reset.min(window));
+        let reset = limit
+            .parse_number("t")
+            .map_or(window, |reset| reset.min(window));
         Some(Self {
-            quota: policy.number("q").filter(|quota| *quota > 0)?,
-            remaining: limit.number("r")?,
+            quota: policy.parse_number("q").filter(|quota| *quota > 0)?,
+            remaining: limit.parse_number("r")?,
             window: Duration::from_secs(window.into()),
             reset: Duration::from_secs(reset.into()),
         })
@@ -63,9 +65,10 @@ impl RemainingQuota {
     /// All clients that share a quota receive the same numbers, so they send at the same rate. The more clients there are, the
     /// smaller is the part of the quota at which they use as much as the service restores.
     pub(crate) fn interval(&self) -> Duration {
-        let used = f64::from(self.quota.saturating_sub(self.remaining));
-        let of_window = used / f64::from(self.quota) / f64::from(self.remaining.max(1));
-        self.window.mul_f64(of_window)
+        let used_requests = f64::from(self.quota.saturating_sub(self.remaining));
+        let window_fraction =
+            used_requests / f64::from(self.quota) / f64::from(self.remaining.max(1));
+        self.window.mul_f64(window_fraction)
     }
 }
 
@@ -98,7 +101,7 @@ impl<'a> Item<'a> {
         parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
     }
 
-    fn number(&self, name: &str) -> Option<u32> {
+    fn parse_number(&self, name: &str) -> Option<u32> {
         self.parameter(name)?.parse().ok()
     }
 }

@@ -158,40 +158,47 @@ where
         limits,
         ..
     } = call;
-    let end = limits.now().saturating_add(timeout);
-    let left = || end.saturating_sub(limits.now());
+    let deadline = limits.now().saturating_add(timeout);
+    let time_left = || deadline.saturating_sub(limits.now());
     // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
-    let mut uncounted = 1;
-    let (mut has_reconnected, mut has_rekeyed) = (false, false);
+    let mut uncounted_attempts = 1;
+    let (mut has_reconnected, mut has_retried_with_new_key) = (false, false);
     // True if the last attempt was a retry that took tokens from the quota.
-    let mut has_taken = false;
+    let mut has_taken_tokens = false;
     let mut earlier_error: Option<TransportError> = None;
     loop {
-        let error = match attempt(end).await {
+        let error = match attempt(deadline).await {
             Ok(mut response) => {
                 call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
-                limits.retry_quota().record_success(limits.now(), has_taken);
+                limits
+                    .retry_quota()
+                    .record_success(limits.now(), has_taken_tokens);
                 return Ok(response);
             }
-            Err(AttemptError::NotMade(why)) => {
-                return Err(earlier_error.map_or(AttemptError::NotMade(why), AttemptError::Failed));
+            Err(AttemptError::NotMade(reason)) => {
+                return Err(
+                    earlier_error.map_or(AttemptError::NotMade(reason), AttemptError::Failed)
+                );
             }
             Err(AttemptError::Failed(error)) => error,
         };
-        let mut error = progress.attempt_failed(error, earlier_error.take());
+        let mut error = progress.record_failure(error, earlier_error.take());
         let attempts = progress.attempts();
         // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let reconnects = !has_reconnected && error.0.was_stale && is_read(&operation.method);
-        let rekeys = !has_rekeyed && error.0.has_new_key;
-        let is_uncounted = (reconnects || rekeys) && policy.max_retries > 0;
+        let reconnects =
+            !has_reconnected && error.0.had_stale_connection && is_read(&operation.method);
+        let retries_with_new_key = !has_retried_with_new_key && error.0.has_new_key;
+        let is_uncounted = (reconnects || retries_with_new_key) && policy.max_retries > 0;
         has_reconnected |= reconnects;
-        has_rekeyed |= rekeys;
-        uncounted += u32::from(is_uncounted);
-        let retries = attempts.saturating_sub(uncounted);
+        has_retried_with_new_key |= retries_with_new_key;
+        uncounted_attempts += u32::from(is_uncounted);
+        let retries = attempts.saturating_sub(uncounted_attempts);
         if !error.is_transient() && error.status().is_some() {
             // An error response such as 404 shows that the service is healthy.
-            limits.retry_quota().record_success(limits.now(), has_taken);
+            limits
+                .retry_quota()
+                .record_success(limits.now(), has_taken_tokens);
         }
         let delay = if is_uncounted {
             Some(Duration::ZERO)
@@ -201,9 +208,9 @@ where
         } else {
             None
         };
-        let mut delay = delay.filter(|delay| *delay < left());
-        has_taken = delay.is_some() && !is_uncounted && !error.is_overload();
-        if has_taken && !limits.retry_quota().take(limits.now()) {
+        let mut delay = delay.filter(|delay| *delay < time_left());
+        has_taken_tokens = delay.is_some() && !is_uncounted && !error.is_overload();
+        if has_taken_tokens && !limits.retry_quota().take_tokens(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }

@@ -14,11 +14,11 @@ pub(crate) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Some(seconds) = parse_seconds(value) {
         return Some(Duration::from_secs(seconds));
     }
-    let until = httpdate::parse_http_date(value).ok()?;
+    let retry_date = httpdate::parse_http_date(value).ok()?;
     let date = header_value(headers, header::DATE);
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let sent = date.unwrap_or_else(SystemTime::now);
-    Some(until.duration_since(sent).unwrap_or_default())
+    let response_date = date.unwrap_or_else(SystemTime::now);
+    Some(retry_date.duration_since(response_date).unwrap_or_default())
 }
 
 fn header_value(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
