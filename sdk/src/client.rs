@@ -79,7 +79,7 @@ impl Client {
     /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
     ///
     /// # Errors
-    /// Of kind `Config` if a variable is missing or invalid, or if there are both a key and a file.
+    /// Of kind `Config` if a variable is missing or invalid, or if the variables for the key and for its file are both set.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
         let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Calls on agents.
+    /// Returns the calls on agents.
     pub fn agents(&self) -> Agents {
         Agents {
             service: Arc::clone(&self.service),
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Calls on deals.
+    /// Returns the calls on deals.
     pub fn deals(&self) -> Deals {
         Deals {
             service: Arc::clone(&self.service),
@@ -134,7 +134,7 @@ impl Client {
         method: Method,
         segments: impl AsRef<[&'s str]>,
     ) -> Call<RawResponse> {
-        // Any segment may be an identifier, so the template for messages shows none.
+        // Any segment may be an identifier, so the path template for messages shows no segment.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
         for (index, segment) in segments.as_ref().iter().enumerate() {
@@ -154,29 +154,30 @@ impl Client {
         Call::new(Arc::clone(&self.service), operation, path, read_raw)
     }
 
-    /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
+    /// Returns the maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
     pub fn timeout(&self) -> Duration {
         self.service.total_timeout
     }
 
-    /// The number of retries after the first attempt; see [`RetryPolicy::max_retries`].
+    /// Returns the number of retries after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
         self.service.retry.retry_limit()
     }
 
-    /// The origin of the base URL, such as `https://deals.example.com`. For bindings, which give each service its own runtime.
+    /// Returns the origin of the base URL, such as `https://deals.example.com`. For bindings, which give each service its own
+    /// runtime.
     #[doc(hidden)]
     pub fn origin(&self) -> String {
         self.service.base_url.origin().ascii_serialization()
     }
 
-    /// Returns true if this client shares the other one's connections; see [`ClientBuilder::share_connections`].
+    /// Returns true if this client and the client `with` use the same connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Returns true if this client and the other one share the rate limit, the pauses that the service asks for, and the retry quota; see
-    /// [`ClientBuilder::share_connections`].
+    /// Returns true if this client and the client `with` share the rate limit, the pauses that the service asks for, and the
+    /// retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.limits, &with.service.limits)
     }
@@ -217,7 +218,7 @@ impl fmt::Debug for Client {
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 ///
-/// `C` is the type it builds: this client, or the [blocking one](crate::blocking::Client).
+/// `C` is the type of the client to build: this async client, or the [blocking client](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder<C = Client> {
@@ -232,7 +233,7 @@ pub struct ClientBuilder<C = Client> {
     retry: RetryPolicy,
     unreadable: Unreadable,
     rate_limit: Option<f64>,
-    /// The route in these settings is set when the client is built.
+    /// The settings of connections. Their route is set when the client is built.
     connections: ConnectionSettings,
     transport: Option<Transport>,
     pub(crate) share_with: Option<C>,
@@ -275,28 +276,31 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
-    /// [`service_key_provider`](Self::service_key_provider) replace each other.
+    /// Sets your key: 1 to 1,024 visible ASCII characters. A client has one source of its key: this setting,
+    /// [`service_key_file`](Self::service_key_file) and [`service_key_provider`](Self::service_key_provider) replace each
+    /// other.
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::Text(key.into()))
     }
 
     /// Sets a file with the key, such as a mounted secret. White space around the key is ignored.
     ///
-    /// The file is read when the client is built, again by calls more than a second later, and when the service responds with a 401.
-    /// So a new key is used from the next second on, and a call that was rejected with the old key is sent again with the new key:
-    /// see [`RetryPolicy`]. Replace the file by renaming another file over it, as Kubernetes does with mounted secrets. While the file
-    /// is unreadable or empty, calls use the last key until the service rejects it.
+    /// The file is read when the client is built. It is read again by a call that starts more than a second after the last
+    /// reading, and when the service responds with a 401. So a new key is used after at most a second. A call that was rejected
+    /// with the old key is sent again with the new key: see [`RetryPolicy`]. Replace the file by renaming another file over it,
+    /// as Kubernetes does with mounted secrets. While the file is unreadable or empty, calls use the last key until the service
+    /// rejects it.
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::File(path.into()))
     }
 
     /// Sets a provider of the key, such as a closure that gets the key from a vault; [`KeyProvider`] has an example.
     ///
-    /// The provider is called when a call needs a key. The key is cached until it [expires](crate::ServiceKey::expires_in), or until
-    /// the service responds with a 401: if the provider then returns a new key, the call is sent again with that key, even a create
-    /// (see [`RetryPolicy`]). Calls in flight share one request to the provider. If the provider fails or does not return within the
-    /// call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
+    /// The provider is called when a call needs a key. The key is cached until it [expires](crate::ServiceKey::expires_in), or
+    /// until the service responds with a 401: if the provider then returns a new key, the call is sent again with that key,
+    /// even a create (see [`RetryPolicy`]). Calls that wait for a key at the same time share one request to the provider. If
+    /// the provider fails or does not return within the call's timeout, the call fails with kind
+    /// [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::from_provider(provider))
     }
@@ -338,8 +342,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// two seconds. Default: no limit.
     ///
     /// Requests are evenly spaced and sent in order of arrival. If the limit delays a call beyond its timeout, the call fails
-    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones: other clients and
-    /// processes have their own.
+    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones. Other clients
+    /// and processes have limits of their own.
     ///
     /// In addition, a client learns what the service accepts. After a 429, or a 503 with `Retry-After`, all its
     /// calls wait as long as the service asks, but at most a minute if the response was to another call. They then
@@ -364,8 +368,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets the maximum number of idle connections for the next calls; with 0, no connection is reused. By default there is no maximum:
-    /// the client keeps as many as were in use at the same time in the last seconds.
+    /// Sets the maximum number of idle connections that the client keeps for later calls. With 0, no connection is reused. By
+    /// default there is no maximum: the client keeps as many as were in use at the same time in the last seconds.
     ///
     /// GET and HEAD reuse a connection for up to 30 s, all other requests only within 1 s of the previous request: the service may
     /// close an older connection just as the request is sent, and then it is unknown whether the service acted.
@@ -382,7 +386,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the handling of an unreadable optional field of a response. By default, such a field is an error of the call. With
-    /// [`Unreadable::Skip`], one event for each such response names the fields.
+    /// [`Unreadable::Skip`], the field is skipped, and a log event for each response names its skipped fields.
     ///
     /// ```
     /// use dealkit::{Client, Unreadable};
@@ -406,21 +410,21 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Adds a header to every request. The service key and the headers that frame the message cannot be set.
+    /// Adds a header to every request. The service key and the headers that frame the message, such as `Content-Length`, cannot
+    /// be set.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// Sets the proxy, such as `http://user:password@proxy.example.com:3128`, instead of the one in the environment. It must be an HTTP
-    /// proxy; SOCKS is not supported. A service on a loopback address is always called directly.
+    /// Sets the proxy, such as `http://user:password@proxy.example.com:3128`, instead of the proxy in the environment
+    /// variables. It must be an HTTP proxy; SOCKS is not supported. A service on a loopback address is always called directly.
     ///
-    /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
-    /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses,
-    /// networks such as `10.0.0.0/8`, or `*`, separated by commas or spaces; a host may have a port. Each variable name
-    /// may be in lower case, and an empty variable counts as unset. In a CGI program, `HTTP_PROXY` is ignored, because a
-    /// request can set it.
+    /// The environment variables are read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base URL's
+    /// scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses, networks
+    /// such as `10.0.0.0/8`, or `*`, separated by commas or spaces; a host may have a port. Each variable name may be in lower
+    /// case, and an empty variable counts as unset. In a CGI program, `HTTP_PROXY` is ignored, because a request can set it.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
@@ -447,8 +451,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts only these CA certificates (PEM), and not the system's. When combined with
-    /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
+    /// Trusts only these CA certificates (PEM), and not the system's. If you also call
+    /// [`root_certificates`](Self::root_certificates), the certificates from both calls are trusted.
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
         self.connections.tls.excludes_system = true;
@@ -490,12 +494,13 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Speaks HTTP/2 without negotiation, for a service that speaks it without TLS. Over TLS, the two sides negotiate HTTP/2 anyway.
+    /// Speaks HTTP/2 without negotiation, for a service that speaks HTTP/2 without TLS. Over TLS, client and service negotiate
+    /// HTTP/2 anyway.
     pub fn http2_prior_knowledge(self, http2: bool) -> Self {
         self.set_versions(Versions::Http2, http2)
     }
 
-    /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS if the service does. This and
+    /// Speaks HTTP/1.1 only. By default, the client speaks HTTP/2 over TLS if the service supports HTTP/2. This setting and
     /// [`http2_prior_knowledge`](Self::http2_prior_knowledge) replace each other.
     pub fn http1_only(self, http1: bool) -> Self {
         self.set_versions(Versions::Http1, http1)
@@ -517,9 +522,9 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes
-    /// headers such as `traceparent`. If the call or the client already sets a header with one of these names,
-    /// none of them is sent. A propagator of baggage would send that to the service, too: use `TraceContextPropagator` alone.
+    /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes headers such as
+    /// `traceparent`. If the call or the client already sets a header with one of these names, none of them is sent. A
+    /// propagator of baggage would send the baggage to the service, too: use `TraceContextPropagator` alone.
     ///
     /// With `tracing-opentelemetry` and `opentelemetry-http`:
     ///
@@ -573,8 +578,8 @@ impl<C: Clone> ClientBuilder<C> {
     /// # Ok(()) }
     /// ```
     // The transport is a tower service rather than a trait of dealkit: HTTP clients, middleware and servers are tower services
-    // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent. Version 0.3
-    // of tower-service is the only one since 2019. A second method could take another version.
+    // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent.
+    // Version 0.3 has been the only version of tower-service since 2019. For another version, a second method could be added.
     pub fn transport<S, B>(mut self, service: S) -> Self
     where
         S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
@@ -605,7 +610,7 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Checks the settings and creates the async client, on which the other clients are built.
+    /// Checks the settings and creates the async client, which the blocking client wraps.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
         let service_url = self.parse_base_url()?;
         let other_service = share_with.map(|client| &*client.service);
@@ -677,7 +682,7 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(url)
     }
 
-    /// Returns the keys of the other client if they come from the same source, or new ones.
+    /// Returns the keys of the other client if they come from the same source, otherwise new keys.
     fn share_or_create_keys(&self, other_service: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
             return Err(missing_setting(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
@@ -721,7 +726,7 @@ impl<C: Clone> ClientBuilder<C> {
             .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
-        // A proxy would receive the key of a service on this machine.
+        // A service on this machine is called directly, because a proxy would receive its key.
         if is_loopback(service_url) {
             return Ok(Route::Direct);
         }
@@ -737,8 +742,8 @@ impl ClientBuilder {
     /// Checks the settings and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The message names the invalid setting and the values that it accepts, and contains neither the key nor the
-    /// URL.
+    /// Of kind `Config`. The message names the invalid setting and the values that the setting accepts. It contains neither the
+    /// service key nor the base URL.
     pub fn build(self) -> Result<Client, Error> {
         let share_with = self.share_with.clone();
         self.build_async(share_with.as_ref())

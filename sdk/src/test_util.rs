@@ -81,7 +81,7 @@ use crate::{
     value::opaque_debug,
 };
 
-/// Builds an [`Error`] like one that a call returns, from what a test specifies.
+/// Builds an [`Error`] like the errors of calls, with the properties that a test specifies.
 ///
 /// As in a real call, the outcome, the problem and the violations follow from the status and the body, and the wait follows
 /// from the header `Retry-After`, unless the test sets them.
@@ -147,13 +147,13 @@ impl ErrorBuilder {
         Self::from_cause(TransportCause::Timeout(after, SentPart::Possibly))
     }
 
-    /// Makes the error of a call without a connection, for this reason, which is the error's
-    /// [`source`](std::error::Error::source). The outcome is `NotSent`.
+    /// Makes the error of a call that got no connection. The reason is the error's [`source`](std::error::Error::source). The
+    /// outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
         Self::from_cause(TransportCause::Connect(None, Some(reason.into().into())))
     }
 
-    /// Makes the error of a connection that broke before a response had arrived, for this reason, which is the error's
+    /// Makes the error of a connection that broke before a response had arrived. The reason is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
         Self::from_cause(TransportCause::Interrupted(reason.into().into(), None))
@@ -177,14 +177,14 @@ impl ErrorBuilder {
         self
     }
 
-    /// Sets the outcome, in place of the one that follows from the other values: for a timeout before anything was sent, for
-    /// example, or after an earlier attempt on which the service may have acted.
+    /// Sets the outcome, in place of the outcome that follows from the other values. Examples are a timeout before anything was
+    /// sent, and an earlier attempt on which the service may have acted.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.error = self.error.with_outcome(outcome);
         self
     }
 
-    /// Sets the time to wait before the next attempt, in place of the one in the headers.
+    /// Sets the time to wait before the next attempt, in place of the time in the headers.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
@@ -332,7 +332,7 @@ impl LedgerRow {
     }
 }
 
-/// Replaces a [`Client`](crate::Client) in tests. Functions of the test return the results of the operations.
+/// Replaces a [`Client`](crate::Client) in tests. The test sets a function for each operation, which returns the result.
 ///
 /// An operation without a function returns an error of kind `Config`.
 ///

@@ -1,4 +1,4 @@
-//! Jobs of many calls on a background thread, whose results are an iterator.
+//! Iterator over the results of many calls, which a background thread makes.
 
 use std::{
     future::poll_fn,
@@ -22,8 +22,8 @@ use crate::{
     value::opaque_debug,
 };
 
-/// Starts the thread that makes the calls. If the operating system does not start it, no call is made, and the result of each input
-/// is an error of kind `Config`.
+/// Starts the thread that makes the calls. If the operating system does not start the thread, no call is made, and the result
+/// of each input is an error of kind `Config`.
 impl<I, O> IntoIterator for Bulk<I, O, Blocking>
 where
     I: Iterator<Item: Into<O::Input>>,
@@ -58,19 +58,19 @@ where
 
 /// The results of a [`RetrieveMany`](super::RetrieveMany) or [`CreateMany`](super::CreateMany), one for each input.
 ///
-/// A background thread drives the calls in flight, so that results arrive while the caller works on earlier ones; the thread
-/// ends with the iterator. A [`CancelHandle`] cancels the job from another thread.
+/// A background thread makes the calls, so results arrive while the caller still works on earlier results. The thread ends when
+/// the iterator is dropped. A [`CancelHandle`] cancels the job from another thread.
 pub struct Iter<I, O: BulkOperation> {
     inputs: Inputs<I>,
     /// The number of inputs that were sent to the thread and whose results were not returned yet.
     in_flight: usize,
     cancel: CancelHandle,
-    /// Sends inputs to the thread. `None` only while the iterator is dropped.
+    /// Sends inputs to the thread. `None` only while the iterator is being dropped.
     sender: Option<UnboundedSender<O::Input>>,
     events: Receiver<Event<O::Item>>,
     /// `None` once the thread was joined; an error if the thread was not started.
     thread: io::Result<Option<JoinHandle<()>>>,
-    /// The number of inputs taken without a thread.
+    /// The number of inputs that were taken although the thread was not started.
     taken_count: usize,
 }
 
@@ -107,7 +107,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
         thread.map(JoinHandle::join)
     }
 
-    /// Waits for the next event, and returns its result, if it has one.
+    /// Waits for the next event of the thread. Returns the result that the event contains, if any.
     fn wait_for_event(&mut self) -> Option<O::Item> {
         match self.events.recv() {
             Ok(Event::Item(item)) => {
@@ -145,7 +145,7 @@ where
         loop {
             while let Some(input) = self.inputs.next(self.in_flight) {
                 self.in_flight += 1;
-                // Fails only if the thread has panicked, which `wait` reports.
+                // Fails only if the thread has panicked, which `wait_for_event` reports.
                 let _ = self.sender.as_ref().map(|sender| sender.send(input.into()));
             }
             if self.in_flight == 0 {
@@ -158,8 +158,8 @@ where
     }
 }
 
-/// Cancels the calls in flight. The outcomes of their rows are written to a ledger after this has returned. If no call is in
-/// flight, the ledger is closed when this returns.
+/// Cancels the calls in flight. If there is a ledger, the outcomes of their rows are recorded after `drop` has returned. If no
+/// call is in flight, the ledger is closed when `drop` returns.
 impl<I, O: BulkOperation> Drop for Iter<I, O> {
     fn drop(&mut self) {
         self.sender = None;
@@ -171,7 +171,7 @@ impl<I, O: BulkOperation> Drop for Iter<I, O> {
 
 opaque_debug!(Iter<I, O: BulkOperation>);
 
-/// Cancels the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs on one.
+/// Cancels the job of an [`Iter`] from another thread, such as the thread of a Ctrl-C handler.
 ///
 /// The thread that waits for the next result stops waiting immediately. The iterator then returns the results that
 /// [`cancel`](Iter::cancel) would return, and ends: every row that was taken is returned, with its known outcome.
@@ -203,8 +203,8 @@ impl CancelHandle {
     }
 }
 
-/// Makes the calls whose inputs are pushed. Once the job is cancelled, reports the known results of the calls in flight and of the
-/// inputs that are pushed later.
+/// Makes a call for each input that the iterator sends. Once the job is cancelled, reports the known results of the calls in
+/// flight, and of inputs that arrive later.
 async fn make_calls<O: BulkOperation>(
     mut calls: InFlight<O>,
     mut input_receiver: UnboundedReceiver<O::Input>,

@@ -21,7 +21,7 @@ use crate::{
     value::AgentId,
 };
 
-/// The program's function that finds out whether the agent of an unresolved row exists.
+/// The caller's function that finds out whether the agent of an unresolved row exists.
 pub(crate) type Resolve = Arc<
     dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, ResolveError>> + Send + Sync,
 >;
@@ -29,11 +29,11 @@ pub(crate) type Resolve = Arc<
 /// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
 #[derive(Clone, Default)]
 pub(crate) struct LedgerOptions {
-    /// Sends unresolved rows again.
+    /// Whether unresolved rows are sent again.
     pub(crate) resend_unknown: bool,
-    /// Resolves unresolved rows.
+    /// The function that resolves unresolved rows.
     pub(crate) resolve: Option<Resolve>,
-    /// Waits for rows that another job is sending.
+    /// Whether to wait for a row that another job is sending.
     pub(crate) wait_in_flight: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct CreateWithLedger<T> {
 enum State<T, S> {
     /// The ledger has this record of the row, or none.
     LookedUp(Option<LedgerRow>, Unsent<T, S>),
-    /// The outcome of an earlier request is unknown, and the program finds out whether the agent exists.
+    /// The outcome of an earlier request is unknown, and the caller's function finds out whether the agent exists.
     Unresolved(LedgerRow, Resolve, Unsent<T, S>),
     /// The row may be sent.
     Ready(Unsent<T, S>),
@@ -146,7 +146,7 @@ impl<T> CreateWithLedger<T> {
     }
 }
 
-/// The context of the states, whose methods are the transitions.
+/// The data that all states of a row share. Its methods are the transitions between the states.
 struct Row<T> {
     index: usize,
     body: Option<Bytes>,
@@ -158,7 +158,7 @@ struct Row<T> {
 }
 
 impl<T> Row<T> {
-    /// Decides from the record of the row whether to report, resolve or send it.
+    /// Decides from the record of the row whether to report the record, resolve the row, or send it.
     async fn decide_from_record<S>(
         &mut self,
         recorded_row: Option<LedgerRow>,
@@ -180,7 +180,7 @@ impl<T> Row<T> {
         }
     }
 
-    /// Calls the program's `resolve`, while no other job resolves or sends the row.
+    /// Claims the row, so that no other job resolves or sends it, and calls the caller's `resolve`.
     async fn resolve<S>(
         &mut self,
         known_row: LedgerRow,
@@ -221,8 +221,8 @@ impl<T> Row<T> {
 
     /// Records the agent that was found, and reports it.
     async fn record_agent<S>(&mut self, known_row: LedgerRow, id: AgentId) -> State<T, S> {
-        let recorded_row = self.claim.record_agent(self.index, Some(id.clone())).await;
-        let ledger_error = match recorded_row {
+        let write_result = self.claim.record_agent(self.index, Some(id.clone())).await;
+        let ledger_error = match write_result {
             Err(error) if error.kind() == LedgerErrorKind::Rejected => {
                 return self.leave_unknown(known_row, Some(error.into())).await;
             }
@@ -268,7 +268,7 @@ impl<T> Row<T> {
         resolve_error: Option<ResolveError>,
     ) -> State<T, S> {
         self.claim.close();
-        // If this cannot be recorded, the outcome is unknown too.
+        // If the ledger cannot record this, the claim remains, and the outcome counts as unknown as well.
         let _ = self.claim.record(None).await;
         self.not_sent_state(Error::already_attempted(&known_row, resolve_error))
     }
@@ -279,7 +279,7 @@ impl<T> Row<T> {
         S: FnOnce(Call<T>) -> F + Send,
         F: Future<Output = Result<T, Error>> + Send,
     {
-        // Released before the outcome is recorded, so that another row is sent meanwhile.
+        // The permit is released before the outcome is recorded, so that another row is sent meanwhile.
         let job = self.job.clone();
         let _permit = job.acquire_permit().await;
         let call = match self.check_unsent(unsent.call) {
@@ -297,7 +297,8 @@ impl<T> Row<T> {
         }
     }
 
-    /// Returns the error with which the row is not sent, if there is one. The row's own error takes precedence.
+    /// Returns the call, or the error if the row must not be sent. The row's own error takes precedence over the
+    /// job's.
     fn check_unsent(&self, call: Result<Call<T>, Error>) -> Result<Call<T>, Error> {
         let call = call?;
         match self.job.stop_if_rejected() {
@@ -307,7 +308,7 @@ impl<T> Row<T> {
         }
     }
 
-    /// Records the outcome of the call, and waits until that is durable.
+    /// Records the outcome of the call, and waits until the record is durable.
     async fn record<S>(&mut self, result: Result<T, Error>) -> State<T, S> {
         let mut ledger_error = None;
         // If the ledger has failed, it is unknown whether the row was claimed: the claim stays open until the row is dropped.
@@ -316,8 +317,8 @@ impl<T> Row<T> {
             self.progress.set_has_effects(false);
             let (request, body) = (&self.claim.request, self.body.as_ref());
             let record = record_result(&result, self.get_agent_id, request, body);
-            let recorded_row = self.claim.record(record);
-            ledger_error = recorded_row.await.err();
+            let record_future = self.claim.record(record);
+            ledger_error = record_future.await.err();
         }
         let may_exist = self.progress.may_exist();
         State::Done(Creation {
@@ -349,12 +350,12 @@ impl<T> Row<T> {
 }
 
 impl<T> Drop for Row<T> {
-    /// Records the outcome so far of a row that was cancelled: its claim is still open.
+    /// Records the outcome so far if the row was cancelled: its claim is then still open.
     fn drop(&mut self) {
         if self.claim.close() {
             let outcome = self.progress.call.outcome();
             let record = record_cancelled(outcome, &self.claim.request);
-            // If this cannot be recorded, the claim remains, and the outcome of the row is unknown.
+            // If the ledger cannot record this, the claim remains, and the outcome of the row is unknown.
             self.progress
                 .set_last_record(self.claim.record(record).boxed());
         }

@@ -19,12 +19,12 @@ use crate::{
 
 /// The ledger of a job, which also rejects duplicate keys within the job.
 pub(crate) struct JobLedger {
-    /// The error, if the ledger's thread could not be started.
+    /// The open ledger, or the error if its thread could not be started.
     open_ledger: Result<OpenLedger, LedgerError>,
     key_name: Option<String>,
-    /// The index of the first row with each key, by a 64-bit hash of the key. Two keys with the same hash, which happen in one of
-    /// forty million jobs of a million rows, are an error for the second row. A B-tree needs 30 bytes a row; a hash table would
-    /// need twice its size while it grows.
+    /// The index of the first row with each key, by a 64-bit hash of the key. If two different keys have the same hash, the
+    /// second row gets an error. Of forty million jobs with a million rows, that happens to one. A B-tree needs 30 bytes a row;
+    /// a hash table would need twice its size while it grows.
     first_rows: BTreeMap<u64, usize>,
     hash_state: RandomState,
 }
@@ -43,7 +43,7 @@ impl JobLedger {
     /// Starts to look up the key of the row with this index.
     ///
     /// # Errors
-    /// If the key or the label is invalid, an earlier row has the same key, or there is no ledger.
+    /// If the key or the label is invalid, an earlier row has the same key, or the ledger's thread could not be started.
     pub(crate) fn look_up(
         &mut self,
         key: Option<&str>,

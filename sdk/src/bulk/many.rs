@@ -39,13 +39,13 @@ pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
     #[doc(hidden)]
     type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
 
-    /// Returns the number of inputs that may be held so that this many calls can be in flight.
+    /// Returns the number of inputs to hold at a time, so that `concurrency` calls can be in flight.
     #[doc(hidden)]
     fn capacity(&self, concurrency: usize) -> usize {
         concurrency
     }
 
-    /// Starts the call for the input with this index. `send` sends the call, and is not called if nothing is to be sent.
+    /// Starts the call for the input with this index. `send` sends the call. It is not called if the input needs no request.
     #[doc(hidden)]
     fn start<F>(
         &mut self,
@@ -69,7 +69,7 @@ pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
         running: Indexed<Self::Running>,
     ) -> impl Future<Output = Indexed<Self::Item>> + Send;
 
-    /// Closes a ledger. No further call can start.
+    /// Closes the ledger, if the operation has one. After that, no call can start.
     #[doc(hidden)]
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
@@ -89,7 +89,7 @@ pub struct JobState(Arc<SharedState>);
 #[derive(Debug)]
 struct SharedState {
     has_stopped: AtomicBool,
-    /// Permits for rows in flight. A job with a ledger holds more rows than that.
+    /// Permits for rows in flight. A job with a ledger holds more rows than there are permits.
     #[cfg_attr(
         not(feature = "ledger"),
         expect(dead_code, reason = "there is no ledger")
@@ -124,8 +124,8 @@ impl JobState {
         self.0.permits.acquire().await.ok()
     }
 
-    /// Records the error of the row with this index, if it means that every later row would fail: the service has rejected the
-    /// service key, or there is no key.
+    /// Records the error of the row with this index, if the error means that every later row would fail: the service has
+    /// rejected the service key, or there is no key.
     pub(crate) fn record_error(&self, index: usize, error: &Error) {
         let has_no_key = error.kind() == ErrorKind::ServiceKey;
         if has_no_key || error.is_authentication() || error.is_permission_denied() {
@@ -144,8 +144,8 @@ impl JobState {
 /// A job of many calls: configure it, then read its results. [`RetrieveMany`](crate::RetrieveMany) and
 /// [`CreateMany`](crate::CreateMany) are its two kinds.
 ///
-/// `I` yields the inputs, `O` is the operation to call for each, and `M` is the call style: awaited, as a stream, or by the
-/// [blocking client](crate::blocking), as an iterator.
+/// `I` yields the inputs, `O` is the operation to call for each, and `M` is the call style: async, where the results are a
+/// stream, or [blocking](crate::blocking), where they are an iterator.
 #[must_use = "nothing is sent until the results are read"]
 pub struct Bulk<I, O, M = Async> {
     inputs: I,
@@ -180,9 +180,10 @@ impl<I, O, M> Bulk<I, O, M> {
         }
     }
 
-    /// Sets the maximum number of calls in flight, at least one. Default: 16 for deals, 32 for agents. Results that have
-    /// arrived and wait for earlier ones count too, which limits memory. With a [ledger](crate::CreateMany::ledger), twice as
-    /// many rows are held, so that rows are looked up and recorded while others are in flight.
+    /// Sets the maximum number of calls in flight, at least one. Default: 16 for deals, 32 for agents. A result that has
+    /// arrived also counts while it waits for an earlier result, which limits memory. With a
+    /// [ledger](crate::CreateMany::ledger), the job holds twice as many rows: some are looked up or recorded while others are
+    /// in flight.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
         self
@@ -202,8 +203,8 @@ impl<I, O, M> Bulk<I, O, M> {
 }
 
 impl<I, O: BulkOperation, M> Bulk<I, O, M> {
-    /// Returns the inputs, and the queue to which to push them one at a time, for callers that do not have all of them as an
-    /// iterator.
+    /// Returns the inputs, and the [`InFlight`] to which to push inputs one at a time. For callers that do not have all inputs
+    /// as an iterator.
     pub fn into_parts(self) -> (I, InFlight<O>) {
         let in_flight = InFlight {
             options: self.options,
@@ -214,13 +215,13 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
         (self.inputs, in_flight)
     }
 
-    /// Returns the number of inputs to hold at a time, from when each is pushed until its result is returned.
+    /// Returns the maximum number of inputs to hold at a time. An input is held from its `push` until its result is returned.
     #[doc(hidden)]
     pub fn capacity(&self) -> usize {
         self.operation.capacity(self.concurrency.get())
     }
 
-    /// Returns the inputs, limited to the capacity, and the queue to which to push them.
+    /// Splits the job as [`into_parts`](Self::into_parts) does, but limits the inputs to the job's capacity.
     pub(crate) fn into_limited_parts(self) -> (Inputs<I>, InFlight<O>) {
         let capacity = self.capacity();
         let (inputs, in_flight) = self.into_parts();
@@ -282,9 +283,9 @@ pub(crate) struct Results<I, O: BulkOperation> {
 
 impl<I, O: BulkOperation> Results<I, O> {
     pub(crate) async fn cancel(mut self) -> Vec<O::Item> {
-        let remaining = self.in_flight.cancel().await;
+        let items = self.in_flight.cancel().await;
         self.in_flight.close().await;
-        remaining
+        items
     }
 }
 
@@ -302,14 +303,14 @@ where
         }
         let next = ready!(this.in_flight.poll_next_unpin(context));
         if next.is_none() && this.inputs.remaining.is_none() {
-            // The next job, or a forked child, can then open the ledger.
+            // The ledger is closed before the stream ends, so that the next job or a forked child process can open the ledger.
             ready!(this.in_flight.operation.poll_close(context));
         }
         Poll::Ready(next)
     }
 }
 
-/// The calls in flight of a job, for callers that push inputs one at a time instead of giving an iterator; see
+/// The calls in flight of a job, for callers that push inputs one at a time instead of passing an iterator; see
 /// [`Bulk::into_parts`].
 ///
 /// It is a stream that ends whenever no call is in flight, and resumes after the next `push`.
@@ -318,7 +319,8 @@ pub struct InFlight<O: BulkOperation> {
     options: CallOptions,
     window: Window<O::Running>,
     job: JobState,
-    /// Declared after the calls in flight, which record their outcomes in its ledger even when they are dropped.
+    /// Declared after `window`, and so dropped after the calls in flight: even calls that are dropped record their outcomes in
+    /// the ledger of the operation.
     operation: O,
 }
 
@@ -350,8 +352,7 @@ impl<O: BulkOperation> InFlight<O> {
         StreamExt::next(self).await
     }
 
-    /// Cancels the calls in flight and returns, in order, the known result of each input that was pushed and whose result was
-    /// not returned yet.
+    /// Cancels the calls in flight. Returns, in order, the known results of all inputs that were pushed and not returned yet.
     ///
     /// A deal is returned only if its response had arrived and was waiting for earlier results. A row is always returned: if
     /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
@@ -361,14 +362,15 @@ impl<O: BulkOperation> InFlight<O> {
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     ///
     /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each row is recorded, without blocking the
-    /// runtime. Await it to its end, or the results are lost.
+    /// runtime. Await this future to its end, or the results are lost.
     pub async fn cancel(&mut self) -> Vec<O::Item> {
         let (mut items, running) = self.window.drain();
         items.extend(self.operation.cancel(running).await);
         items.into_values().collect()
     }
 
-    /// Waits until a ledger is closed. Nothing can be pushed after that. For bindings, whose processes may fork.
+    /// Closes the job's ledger, if there is one, and waits until it is closed. After that, nothing can be pushed. For the
+    /// bindings: a Python process may fork, and must not have a ledger open then.
     #[doc(hidden)]
     pub async fn close(&mut self) {
         poll_fn(|context| self.operation.poll_close(context)).await;

@@ -27,10 +27,10 @@ use crate::{
 /// The default number of calls in flight.
 const DEFAULT_CONCURRENCY: usize = 16;
 
-/// Retrieves many deals: a value to configure and turn into a [stream](RetrieveMany::stream).
+/// A job that retrieves many deals: configure it, then turn it into a [stream](RetrieveMany::stream).
 ///
-/// The iterator is consumed only as fast as you take results, so it may be infinite. A deal that fails is one item with
-/// an error; the other deals continue. Dropping the stream cancels the calls in flight.
+/// The iterator is consumed only as fast as you take results, so it may be infinite. If the retrieval of a deal fails, its item
+/// has an error, and the other deals continue. Dropping the stream cancels the calls in flight.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -55,7 +55,7 @@ pub struct RetrieveOperation<T = Deal> {
     make_call: fn(&Deals, &str) -> Call<T>,
 }
 
-/// The result of one identifier of a [`RetrieveMany`], which has an example.
+/// The result for one identifier of a [`RetrieveMany`]. There is an example at [`RetrieveMany`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrieved<T = Deal> {
@@ -124,7 +124,7 @@ impl<I, T: Send + 'static> RetrieveStream<I, T> {
         self.0.inputs.end_iteration();
     }
 
-    /// Cancels the calls in flight and returns, in order, the deals that had arrived and were waiting for earlier results.
+    /// Cancels the calls in flight. Returns, in order, the results that had arrived and were waiting for earlier results.
     pub async fn cancel(self) -> Vec<Retrieved<T>> {
         self.0.cancel().await
     }
@@ -178,7 +178,7 @@ impl<T: Send + 'static> BulkOperation for RetrieveOperation<T> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let send_future = send((self.make_call)(&self.deals, &id).options(options.clone()));
-        // An async block would contain the future twice.
+        // An async block would store the future twice, as a captured variable and while awaiting it.
         Box::pin(send_future.map(move |result| Retrieved { index, id, result }))
     }
 

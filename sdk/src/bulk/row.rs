@@ -92,7 +92,7 @@ impl<T> Creation<T> {
         Self { key, ..self }
     }
 
-    /// The result of a row that was not sent, or was cancelled.
+    /// Creates the result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
         let operation = Operation {
             method: http::Method::POST,
@@ -110,8 +110,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Returns whether the row has changed since the request in the [ledger](crate::CreateMany::ledger), so that the change was
-    /// not sent. False if the ledger has no record of the row.
+    /// Returns whether the row differs from its request in the [ledger](crate::CreateMany::ledger). The change was not sent.
+    /// False if the ledger has no record of the row.
     pub fn request_differs(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(
@@ -125,8 +125,9 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Returns whether this result is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and
-    /// nothing was sent: `result` is then [`Created::Already`], or an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
+    /// Returns whether this result comes from the [ledger](crate::CreateMany::ledger), which has it from an earlier run or
+    /// another job. Nothing was then sent, and `result` is [`Created::Already`], or an error of kind
+    /// [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
     pub fn is_from_ledger(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(created, Created::Already { .. }),
@@ -157,7 +158,7 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
 
 #[cfg(feature = "ledger")]
 impl<T> Creation<T> {
-    /// The result of a row that is not sent, because the ledger has this record of it.
+    /// Creates the result of a row that is not sent, because the ledger has this record of the row.
     pub(crate) fn from_record(index: usize, recorded_row: LedgerRow) -> Self {
         if recorded_row.outcome != Outcome::Succeeded {
             return Self::not_sent(index, Error::already_attempted(&recorded_row, None));
@@ -176,7 +177,8 @@ impl<T> Creation<T> {
     }
 }
 
-/// The progress of a row. The row's future reports it, and the cancellation of the job reads it.
+/// The progress of a row. The row's future updates the progress, and when the job is cancelled, the progress shows how far the
+/// row got.
 pub(crate) struct RowProgress {
     /// The progress of the row's call.
     pub(crate) call: Arc<CallProgress>,
@@ -193,7 +195,7 @@ struct RowState {
     last_record: Option<RecordFuture>,
 }
 
-/// Writes a record to a ledger, and completes once that is durable.
+/// Writes a record to a ledger, and completes once the record is durable.
 #[cfg(feature = "ledger")]
 pub(crate) type RecordFuture = BoxFuture<'static, Result<Option<LedgerRow>, LedgerError>>;
 
@@ -205,7 +207,7 @@ impl RowProgress {
         }
     }
 
-    /// Sets whether polling the row's future may have effects: send the request, or run the program's own code. The future of a
+    /// Sets whether polling the row's future may have effects: send the request, or run the caller's `resolve`. The future of a
     /// cancelled row must then not be polled.
     pub(crate) fn set_has_effects(&self, has_effects: bool) {
         self.lock_state().has_effects = has_effects;

@@ -1,4 +1,4 @@
-//! A call: a value that describes a request and can be adjusted, inspected and awaited.
+//! Calls. A [`Call`] is a value that describes a request, and can be adjusted, inspected and awaited.
 
 use std::{fmt, future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
 
@@ -61,7 +61,7 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 ///
 /// Dropping the future of a call cancels it, and closes its connection unless that is shared (HTTP/2). A create that is
 /// cancelled after its request was sent may have created the agent. Web frameworks drop a handler when its caller closes the
-/// connection, so complete a create there in a task of its own
+/// connection, so a create in a handler should run in its own task
 #[cfg_attr(
     feature = "ledger",
     doc = "(`tokio::spawn(call.send())`), or give it an idempotency key and [detach](crate::CreateOnce::detached) it."
@@ -83,11 +83,11 @@ pub type CallWithResponse<T, M = Async> = Call<Response<T>, M>;
 struct PendingRequest {
     service: Arc<Service>,
     operation: Operation,
-    /// An error in the call's parts is returned when the call is sent.
+    /// The parts of the request, or the error of building them, which is returned when the call is sent.
     parts: Result<RequestParts, Error>,
     options: CallOptions,
     progress: Arc<CallProgress>,
-    /// The claim of the row in a ledger.
+    /// The claim of the row in a ledger. While a job's claim is open, no other job sends the row.
     claim: Option<Arc<Claim>>,
 }
 
@@ -95,8 +95,8 @@ struct PendingRequest {
 type Read<T> =
     Box<dyn FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
 
-/// Returns the function that reads a model from a response, given the model's functions that decode it and that list its unreadable
-/// fields. Decoding stops when the call's time is over.
+/// Returns a function that reads a model from a response. `from_json` decodes the model, and `unreadable_fields` lists the
+/// fields that were skipped. Decoding stops when the call's time is over.
 pub(crate) fn read_model<T>(
     from_json: fn(Bytes, Unreadable, Option<ShouldContinue<'_>>) -> Result<T, DecodeError>,
     unreadable_fields: fn(&T) -> Vec<UnreadableField>,
@@ -114,7 +114,7 @@ pub(crate) fn read_model<T>(
 
 struct RequestParts {
     url: Url,
-    /// The headers that propagate the caller's trace, in place of the client's.
+    /// The headers that propagate a trace, if the caller has set them. Otherwise, the client's function writes such headers.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
 }
@@ -167,7 +167,7 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// Splits the call into the awaited call and its mode.
+    /// Splits the call into an async call and the mode of this call.
     #[cfg(feature = "blocking")]
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
@@ -205,7 +205,7 @@ impl<T, M> Call<T, M> {
         serde_json::from_slice(body).ok()
     }
 
-    /// Makes each attempt only while this claim is open.
+    /// Adds a claim to the call. Each attempt is then made only while the claim is open.
     #[cfg(feature = "ledger")]
     pub(crate) fn with_claim(mut self, claim: Arc<Claim>) -> Self {
         self.request.claim = Some(claim);
@@ -269,7 +269,7 @@ impl<T, M> Call<T, M> {
         (&operation.method, &operation.template, &service.base_url)
     }
 
-    /// Returns the whole response: the value, with the status, headers, number of attempts and raw body.
+    /// Makes the call return the whole response: the value, with the status, headers, number of attempts and raw body.
     pub fn with_response(self) -> CallWithResponse<T, M>
     where
         T: 'static,
@@ -291,7 +291,7 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Returns the raw response, whose body you read yourself with [`RawResponse::json`].
+    /// Makes the call return the raw response, whose body you read yourself with [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
@@ -300,8 +300,8 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Returns the exact request that would be sent, with the service key (marked sensitive, so that `Debug`
-    /// does not show it): the last key from the file or the provider.
+    /// Returns the exact request that would be sent. It contains the service key, which is marked sensitive, so that `Debug`
+    /// does not show it. If the key comes from a file or a provider, it is the last key that was read.
     ///
     /// # Errors
     /// The errors that sending the call would return before a byte is sent. Also if no call has asked the provider for a
@@ -366,11 +366,11 @@ fn prepare_request(
 }
 
 impl<T> Call<T> {
-    /// Makes the call; awaiting it does the same.
+    /// Makes the call. Awaiting the `Call` does the same.
     ///
     /// # Errors
     /// See [`Error`].
-    // Not an `async fn`, whose future would contain the call twice: as its argument and as a variable.
+    // This is not an `async fn`, because its future would contain the call twice: as an argument and as a variable.
     pub fn send(self) -> impl Future<Output = Result<T, Error>> {
         let Self {
             request,
@@ -413,7 +413,7 @@ impl<T> Call<T> {
     }
 }
 
-/// Returns the response without reading its body.
+/// Returns the response without decoding its body.
 pub(crate) fn read_raw(
     response: HttpResponse,
     call: &CallInfo<'_>,

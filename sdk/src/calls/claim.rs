@@ -1,5 +1,5 @@
-//! The claim of a row in a ledger, which a call checks before each attempt, and the records of its outcome. The records contain no
-//! personal data.
+//! The claim of a row in a ledger, and the records of the row's outcome. A claim is the ledger's record that a job may now send
+//! the row. A call checks the claim before each attempt. The records contain no personal data.
 
 use std::{
     borrow::Cow,
@@ -36,7 +36,7 @@ pub(crate) struct LookedUpKey {
 }
 
 impl LookedUpKey {
-    /// Starts the look-up.
+    /// Starts to look up the key.
     pub(crate) fn new(handle: LedgerHandle, key: &str, label: Option<String>) -> Self {
         Self {
             look_up_result: handle.look_up(key.to_owned()).boxed(),
@@ -54,7 +54,7 @@ pub(crate) struct Claim {
     pub(crate) key: String,
     pub(crate) key_hash: KeyHash,
     pub(crate) request: RequestInfo,
-    /// The handling of an unknown outcome when the row is claimed in order to send it.
+    /// Whether to send the row or to report it, if the ledger has an unknown outcome of the row.
     pub(crate) when_unresolved: WhenUnresolved,
     /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,
@@ -66,14 +66,15 @@ pub(crate) enum ClaimState {
     /// The row is not claimed, or its outcome is recorded.
     #[default]
     Closed,
-    /// The claim may be in the ledger, under this lease, and no outcome is recorded yet.
+    /// The claim may be in the ledger, and no outcome is recorded yet. The row was claimed under the job's lease with this
+    /// number. A job renews its lease regularly, and may send claimed rows only until the lease ends.
     Open { lease_number: u64 },
-    /// Another job was faster, and has recorded this.
-    TakenByOther(LedgerRow),
+    /// Another job claimed the row first, and its record is this.
+    ClaimedByOtherJob(LedgerRow),
 }
 
 impl Claim {
-    /// Waits, if that is set, while another job is sending the row. Returns the latest record of the row.
+    /// Waits until `wait_until`, if it is set, while another job is sending the row. Returns the latest record of the row.
     pub(crate) async fn wait_for_other_job(
         &self,
         mut recorded_row: Option<LedgerRow>,
@@ -86,7 +87,8 @@ impl Claim {
         Ok(recorded_row)
     }
 
-    /// Claims the row, and waits until the claim is durable. Returns the record of another job, if that job was faster.
+    /// Claims the row, and waits until the claim is durable. Returns the record of another job, if that job claimed the row
+    /// first.
     pub(crate) async fn acquire(
         &self,
         when: WhenUnresolved,
@@ -112,7 +114,8 @@ impl Claim {
         is_open
     }
 
-    /// Records the outcome of the row, or that no part of its request was sent. The future completes once that is durable.
+    /// Records the outcome of the row. `None` records that no part of its request was sent. The future completes once the
+    /// record is durable.
     pub(crate) fn record(
         &self,
         record: Option<RowEntry>,
@@ -129,15 +132,15 @@ impl Claim {
         self.handle.resolve(self.key_hash, index, agent_id).await
     }
 
-    /// Returns the record of another job that was faster, if that is why the call was not sent.
+    /// Returns the other job's record, if the call was not sent because another job had claimed the row first.
     pub(crate) fn record_of_other_job(&self) -> Option<LedgerRow> {
         match &*self.state() {
-            ClaimState::TakenByOther(recorded_row) => Some(recorded_row.clone()),
+            ClaimState::ClaimedByOtherJob(recorded_row) => Some(recorded_row.clone()),
             _ => None,
         }
     }
 
-    /// Returns the row as it is passed to the program's `resolve`.
+    /// Returns the row in the form in which the caller's `resolve` receives it.
     pub(crate) fn unresolved_row(
         &self,
         recorded_row: &LedgerRow,
@@ -160,13 +163,13 @@ impl Claim {
             let Some(other_row) = self.acquire(self.when_unresolved).await? else {
                 break;
             };
-            // The row is looked up until the other job is done: repeated claims would delay the claims of other rows.
+            // The row is looked up until the other job is done, because repeated claims would delay the claims of other rows.
             let was_in_flight = other_row.in_flight;
             let recorded_row = self.wait_for_other_job(Some(other_row)).await?;
             let is_free = |row: &LedgerRow| was_in_flight && row.is_unresolved();
             if let Some(recorded_row) = recorded_row.filter(|row| !is_free(row)) {
                 let error = Error::already_attempted(&recorded_row, None);
-                *self.state() = ClaimState::TakenByOther(recorded_row);
+                *self.state() = ClaimState::ClaimedByOtherJob(recorded_row);
                 return Err(error);
             }
         }
@@ -248,7 +251,7 @@ pub(crate) fn record_result<T>(
 ) -> Option<RowEntry> {
     let entry_with_agent = |id: Option<String>| {
         Some(RowEntry {
-            // An identifier longer than this is not useful to a person.
+            // A longer identifier is left out, because it is not useful to a person.
             agent_id: id.filter(|id| id.len() <= MAX_ID_BYTES),
             request: request.clone(),
             ..RowEntry::new(State::Succeeded)

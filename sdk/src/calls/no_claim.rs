@@ -1,4 +1,4 @@
-//! In place of `claim.rs` without the feature `ledger`: no call has a claim.
+//! Replacement of `claim.rs` if the feature `ledger` is off: no call has a claim then.
 
 use crate::error::call::Error;
 

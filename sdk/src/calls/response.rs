@@ -83,7 +83,7 @@ impl<T> Response<T> {
         &self.value
     }
 
-    /// Returns the value, without the rest.
+    /// Returns the decoded value, without the rest of the response.
     pub fn into_value(self) -> T {
         self.value
     }
@@ -155,7 +155,8 @@ impl<T> Response<T> {
     }
 }
 
-/// Returns the error of a response that could not be decoded, which is a timeout if decoding was stopped.
+/// Returns the error of a response that could not be decoded. The error is a timeout if decoding was stopped at the call's
+/// deadline.
 pub(super) fn make_decode_error(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_cancelled() {
         let attempts = response.attempts;
@@ -170,7 +171,7 @@ pub(super) fn make_decode_error(response: HttpResponse, error: DecodeError) -> E
     Error::from(error).with_response(response)
 }
 
-/// Returns the identifier in the body of a response. Other fields may be invalid.
+/// Returns the field `id` in the body of a response, even if other fields are invalid.
 pub(crate) fn find_id(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct BodyWithId {

@@ -35,7 +35,7 @@ use crate::{
     value::message::{Message, Setting},
 };
 
-/// A service, with the checked configuration of the client that calls it.
+/// The checked configuration of a client, and the state that its calls share.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
     pub(crate) limits: Arc<SharedLimits>,
@@ -48,7 +48,7 @@ pub(crate) struct Service {
     pub(crate) retry: RetryPolicy,
     pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
-    /// The open ledgers of single creates.
+    /// The open ledgers of single creates, which have an idempotency key (`Call::once`).
     #[cfg(feature = "ledger")]
     pub(crate) ledgers: Arc<OpenLedgerCache>,
 }
@@ -99,8 +99,8 @@ impl Service {
         check_more_than_zero(Setting::Timeout, call_timeout)?;
         let policy = options.policy(self.retry);
         if !is_read(&request.method) {
-            // The runtime polls its sockets, and so detects idle connections that the service has closed, before a request that
-            // could not be retried is sent over one.
+            // Lets the runtime poll its sockets, and so notice idle connections that the service has closed. This request could
+            // not be retried if it were sent over such a connection.
             tokio::task::yield_now().await;
         }
         // A time limit of an attempt is useful only if another attempt may follow a timeout.
@@ -141,13 +141,14 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Makes an attempt of a call that ends at `end`, on the clock of the limits.
+    /// Makes one attempt. The call's time ends at `deadline`, a duration since the client was created, as in
+    /// `SharedLimits::now`.
     async fn attempt(&self, deadline: Duration) -> Result<HttpResponse, AttemptError<Error>> {
         let limits = self.call.limits;
         let admitted_request = self.admit(deadline).await.map_err(AttemptError::NotMade)?;
         let outcome = self.send(&admitted_request.key, deadline).await;
         let outcome = outcome.map_err(AttemptError::NotMade)?;
-        let pause = limits.record_outcome(admitted_request.at, outcome.as_ref());
+        let pause = limits.record_outcome(admitted_request.admitted_at, outcome.as_ref());
         let mut error = match outcome {
             Ok(response) => return Ok(response),
             Err(error) => error,
@@ -171,19 +172,19 @@ impl Exchange<'_> {
         let limits = self.call.limits;
         let time_left = || deadline.saturating_sub(limits.now());
         let key_error = |message| Error::new(Cause::ServiceKey(message));
-        // Before the admission, because a provider may take long: its calls hold no permits meanwhile, and are not sent all at
-        // once afterwards.
+        // The key is requested before the admission, because a provider may take long. So the calls that wait for a key hold no
+        // permits, and are not all sent at the same moment afterwards.
         keys.current_key(time_left, self.call_timeout)
             .await
             .map_err(key_error)?;
         let queued_call = limits.enqueue();
         if let Some(claim) = self.claim {
-            // Before the admission, because a locked ledger may take long.
+            // The row is claimed before the admission, because a claim takes long while the ledger is locked.
             let claim_result = queued_call.prepare(deadline, claim.ensure_claimed()).await;
             claim_result.map_err(|reason| self.not_admitted(reason))??;
         }
-        let admitted_request = queued_call.admit(deadline, pools.permits()).await;
-        let (at, permit) = admitted_request.map_err(|reason| self.not_admitted(reason))?;
+        let admission_result = queued_call.admit(deadline, pools.permits()).await;
+        let (admitted_at, permit) = admission_result.map_err(|reason| self.not_admitted(reason))?;
         // The key may have expired during the wait, or been rejected, and the lease may have ended.
         let key = keys
             .current_key(time_left, self.call_timeout)
@@ -193,7 +194,7 @@ impl Exchange<'_> {
             claim.check_lease()?;
         }
         Ok(AdmittedRequest {
-            at,
+            admitted_at,
             key,
             _permit: permit,
         })
@@ -263,13 +264,13 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether there is another key than this one, which the service has rejected.
+    /// Returns whether the source has a new key in place of this one, which the service has rejected.
     async fn has_new_key(&self, key: &Arc<Key>, deadline: Duration) -> Result<bool, Message> {
         let keys = &self.service.keys;
         if let Some(is_new) = keys.record_rejection(key) {
             return Ok(is_new);
         }
-        // Without retries, the next call asks for the key.
+        // Without retries, this call needs no new key. The next call requests one.
         if self.policy.retry_limit() == 0 {
             return Ok(false);
         }
@@ -281,8 +282,8 @@ impl Exchange<'_> {
 
 /// The permission to send a request.
 struct AdmittedRequest<'a> {
-    /// The time of the admission, on the clock of the limits.
-    at: Duration,
+    /// The time of the admission, as a duration since the client was created (`SharedLimits::now`).
+    admitted_at: Duration,
     key: Arc<Key>,
     /// Held until the response has arrived.
     _permit: SemaphorePermit<'a>,

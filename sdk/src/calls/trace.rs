@@ -1,5 +1,5 @@
-//! The span of a call, and the event at its end, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
-//! that begin with `dealkit.`.
+//! The span of a call, and the event at its end. Their fields have the names of OpenTelemetry's HTTP conventions. The names of
+//! all other fields begin with `dealkit.`.
 //!
 //! Spans and events contain only the fields that are listed here and in `transport/call_progress.rs`: no identifiers, headers or
 //! bodies.
@@ -23,7 +23,7 @@ pub(crate) struct CallTrace<'a> {
     pub(crate) span: Span,
     call: CallInfo<'a>,
     start: Instant,
-    /// The status of the response to the call, if there is one, and its request id, if a subscriber reads that.
+    /// The status of the response to the call, if there is one, and its request id, if there is a subscriber for it.
     response: Option<(u16, Option<String>)>,
     has_ended: bool,
 }
@@ -110,7 +110,7 @@ impl<'a> CallTrace<'a> {
         let effect = error_type
             .as_ref()
             .and_then(|_| find_effect(operation, outcome));
-        // Called only if there is a subscriber.
+        // These functions are called only if there is a subscriber.
         let attempts = || progress.attempts();
         let waited = || progress.waited();
         let retries_left = || limits.retry_quota().remaining_retries(limits.now());
@@ -206,7 +206,7 @@ pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) 
     );
 }
 
-/// Returns the status, if that is the error, or else the kind of the error.
+/// Returns the status if the error is an unsuccessful status, otherwise the kind of the error.
 fn error_type(error: &Error) -> String {
     match (error.kind(), error.status()) {
         (ErrorKind::Status, Some(status)) => status.as_str().to_owned(),

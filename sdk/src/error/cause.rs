@@ -40,22 +40,22 @@ pub(crate) enum Cause {
         in_flight: bool,
         /// The title and the violation codes of the error response, if the service rejected the row.
         reason: Option<String>,
-        /// True if the request that was sent differs from the row now.
+        /// True if the row has changed since its request was sent.
         request_differs: bool,
-        /// The error of the function that was called to resolve the row.
+        /// The error of the caller's `resolve`, if it was called for the row and failed.
         resolve_error: Option<ResolveError>,
     },
     /// The index of the first row with the same key.
     DuplicateKey(usize),
     ServiceKey(Message),
-    /// The index of the row that the service rejected with this status, or for which there was no key.
+    /// The index of the row that the service rejected with this status, or for which there was no service key.
     Stopped {
         index: usize,
         status: Option<StatusCode>,
     },
 }
 
-/// The error of a function of the program. Messages never show its text, which may contain personal data.
+/// The error of the caller's `resolve` function. Messages never show the error's text, which may contain personal data.
 pub(crate) type ResolveError = Box<dyn StdError + Send + Sync>;
 
 impl Cause {
@@ -94,7 +94,7 @@ impl Cause {
             (_, Some(status)) => Outcome::from_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_) | Cause::ServiceKey(_), None)
-            // A document without a call.
+            // A document that was decoded outside of a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Cancelled(outcome), None) => *outcome,
         }

@@ -57,7 +57,7 @@ pub struct Problem {
     /// field of the body.
     #[serde(skip)]
     pub omitted_errors: usize,
-    /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
+    /// All other fields, by name. A field that does not fit into [`Problem::MAX_EXTRA`] is left out.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Json>,
 }
@@ -97,7 +97,7 @@ impl Problem {
         problem.omitted_errors = errors.len().saturating_sub(Self::MAX_ERRORS);
         let errors = errors.into_iter().take(Self::MAX_ERRORS);
         problem.errors = errors.filter_map(parse_violation).collect();
-        // An object with other fields only is no problem.
+        // An object without any of these fields is not a problem.
         if problem == Self::default() {
             return None;
         }

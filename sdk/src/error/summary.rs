@@ -74,7 +74,8 @@ pub(crate) fn list_codes(redactor: &Redactor, problem: &Problem) -> Option<Strin
     (!shown.is_empty()).then(|| shown.join(" "))
 }
 
-/// Returns true if a violation's code looks like a code. Another text may repeat a value that was sent, so it is not shown.
+/// Returns true if a violation's code looks like a code. Any other text is not shown, because it may repeat a value that was
+/// sent.
 fn is_code(code: &str) -> bool {
     code.len() <= MAX_CODE_LENGTH
         && code.starts_with(|c: char| c.is_ascii_alphabetic())

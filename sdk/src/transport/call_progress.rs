@@ -1,9 +1,9 @@
 //! The progress of a call over all its attempts: their number, their times, and what they may have done at the service. So the
 //! outcome of a call is known even if the call is cancelled.
 //!
-//! Events of attempts have the names of OpenTelemetry's HTTP conventions or, where there are none, names that begin with
-//! `dealkit.`. They contain nothing but the fields listed here: no identifiers, headers or bodies. Integers are signed, because
-//! OpenTelemetry has no unsigned integers, and its layer for `tracing` writes them as text.
+//! The fields of the events of attempts have the names of OpenTelemetry's HTTP conventions. The names of all other fields begin
+//! with `dealkit.`. The events contain only the fields that are listed here: no identifiers, headers or bodies. Integers are
+//! signed, because OpenTelemetry has no unsigned integers, and its layer for `tracing` writes them as text.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -132,18 +132,18 @@ impl CallProgress {
         }
     }
 
-    /// Records that the attempt failed with this error, and adds the earlier attempts to the error. `earlier` is the error of the
-    /// attempt before.
+    /// Records that the attempt failed with this error, and adds the earlier attempts to the error. `earlier_error` is the
+    /// error of the attempt before.
     pub(crate) fn record_failure(
         &self,
         error: TransportError,
-        earlier_outcome: Option<TransportError>,
+        earlier_error: Option<TransportError>,
     ) -> TransportError {
         let mut attempts = self.lock();
         let error = error.after(
             attempts.count,
             attempts.may_have_acted_earlier(),
-            earlier_outcome,
+            earlier_error,
         );
         attempts.current_attempt = None;
         attempts.earlier_outcome = Some(error.outcome());
@@ -192,7 +192,7 @@ impl CallProgress {
 }
 
 impl Attempts {
-    /// Returns the time between the latest event and this one, which becomes the latest.
+    /// Returns the time since the latest event, and records `now` as the time of a new event.
     fn time_since_latest_event(&mut self, now: Instant) -> Duration {
         let latest_event = self.latest_event.replace(now).unwrap_or(now);
         now.saturating_duration_since(latest_event)

@@ -1,4 +1,4 @@
-//! The error of a request: it covers connections and responses, and knows nothing of operations or models.
+//! Errors of requests, for connections and responses. This code does not depend on operations or models.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct FailedRequest {
     /// True if a reused connection broke before any part of a response arrived: the service had probably closed it before the
     /// request.
     pub(crate) had_stale_connection: bool,
-    /// True if the service rejected the key, and so did not act, and the key has changed since.
+    /// True if the service rejected the key (and so did not act), and the source has a new key since.
     pub(crate) has_new_key: bool,
 }
 
@@ -44,11 +44,11 @@ pub(crate) enum TransportCause {
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
     Unsendable(String),
-    /// The status is not a success. For a redirect, this is the target's origin.
+    /// The status is not a success. For a redirect, contains the origin of the redirect's target.
     Status(Option<String>),
 }
 
-/// The part of a request without a response that was sent.
+/// The part of a request that was sent, if there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentPart {
     Nothing,
@@ -90,7 +90,7 @@ impl TransportCause {
         }
     }
 
-    /// Returns the error of a library below that ended the request, if one did.
+    /// Returns the error of an underlying library, if such an error ended the request.
     pub(crate) fn library_error(&self) -> Option<&LibraryError> {
         match self {
             Self::Connect(_, error) => error.as_ref(),

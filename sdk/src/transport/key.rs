@@ -160,7 +160,7 @@ pub enum KeySource {
 
 opaque_debug!(KeySource);
 
-/// Calls a provider. An error is the name of an error type.
+/// Calls a provider. An error is only the name of the type of the provider's error.
 type ProviderFunction = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, String>> + Send + Sync;
 
 impl KeySource {
@@ -326,8 +326,8 @@ impl Keys {
         self.lock().current.clone()
     }
 
-    /// Returns the key for the next attempt of a call. Waits for the source at most for the time that is left; `total` is the
-    /// call's timeout, for the error message.
+    /// Returns the key for the next attempt of a call. Waits for the source at most for the time that is left. `call_timeout`
+    /// is for the error message.
     pub(crate) async fn current_key(
         self: &Arc<Self>,
         time_left: impl FnOnce() -> Duration,
@@ -361,7 +361,8 @@ impl Keys {
         match (&state.current, &self.source) {
             (_, KeySource::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
-            // Another call in flight got the rejection first and has requested this key, so the same text is no new key.
+            // Another call in flight got the rejection first, and has already requested the current key. It has the same text,
+            // so it is not a new key.
             (Some(current), KeySource::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
             _ => {
                 state.current = None;
@@ -370,7 +371,7 @@ impl Keys {
         }
     }
 
-    /// Returns a future of the next key, which all calls of a runtime that wait for it share.
+    /// Returns a future of the next key. All calls of a runtime that wait for the key share this future.
     fn request_key(self: &Arc<Self>) -> Shared<PendingKey> {
         let runtime = Handle::current().id();
         let mut state = self.lock();

@@ -13,7 +13,8 @@ const MAX_SHOWN_CHARACTERS: usize = 200;
 /// The maximum number of masked keys: the current one and the latest before it.
 const MAX_KEYS: usize = 8;
 
-/// The length in bytes below which a key is masked only where it is a whole word: so short a key occurs within ordinary words.
+/// The minimum length in bytes of a key that is masked everywhere in a text. A shorter key may occur within ordinary words, so
+/// it is masked only where it is a whole word.
 const MIN_SUBSTRING_KEY_LENGTH: usize = 4;
 
 /// Masks the current service key and earlier ones in text from the service, regardless of case. A key of one to three characters

@@ -56,8 +56,8 @@ impl HttpResponse {
         parse_retry_after(&self.headers)
     }
 
-    /// Returns a check for the decoder that is true while time is left. The time counts from now, because the response may have
-    /// waited before it is decoded.
+    /// Returns a function for the decoder, which returns true while there is time left. The time counts from now, because the
+    /// response may have waited before it is decoded.
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {
         let (start, left) = (Instant::now(), self.time_left.time);
         move || start.elapsed() < left

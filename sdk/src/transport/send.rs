@@ -42,11 +42,12 @@ use crate::{
 /// The number of bytes of an error's body that are read. An error is useful without its whole body.
 const MAX_ERROR_BODY: u64 = 1024 * 1024;
 
-/// The memory that is reserved for a body whose length the service declares, in bytes. A larger body is only a promise.
+/// The memory that is reserved for a body whose length the service declares, in bytes. A declared length is only a promise, so
+/// no more is reserved.
 const MAX_RESERVED_BODY: u64 = 64 * 1024;
 
-/// An attempt that notices its deadline this late assumes that the process was stopped, and reads for [`GRACE`] what has arrived
-/// meanwhile.
+/// An attempt that notices its deadline this late assumes that the process was suspended. It then continues for
+/// [`GRACE_PERIOD`], to read a response that has arrived meanwhile.
 const LATE_WAKE_UP: Duration = Duration::from_millis(100);
 const GRACE_PERIOD: Duration = Duration::from_millis(100);
 
@@ -54,7 +55,7 @@ const GRACE_PERIOD: Duration = Duration::from_millis(100);
 pub(crate) const DESCRIPTOR_WAITS: u32 = 40;
 pub(crate) const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
-/// The time that stands for "never" where the clock cannot count far enough: some thirty years.
+/// The time limit in place of a longer one that the clock cannot represent: some thirty years.
 const NEVER: Duration = Duration::from_secs(1_000_000_000);
 
 #[derive(Clone)]
@@ -105,7 +106,7 @@ impl Attempt<'_> {
     /// Sends the request, and reads the response, within `time` from `now` on.
     ///
     /// # Errors
-    /// Also if the response is not a success, or too large.
+    /// If no complete response arrives in time, or if the response is not a success or too large.
     pub(crate) async fn send(
         self,
         now: Instant,
@@ -116,8 +117,7 @@ impl Attempt<'_> {
             timer: pin!(sleep_until(end)),
             is_extended: false,
         };
-        let (mut incoming, shard) = match deadline.run_until_deadline(pin!(self.send_head())).await
-        {
+        let (mut incoming, shard) = match deadline.run_in_time(pin!(self.send_head())).await {
             Some(Ok(head_and_shard)) => head_and_shard,
             Some(Err(error)) => return Err(error),
             None if self.progress.is_connecting() => return Err(self.timed_out(SentPart::Nothing)),
@@ -245,7 +245,7 @@ impl Attempt<'_> {
         let capacity = usize::try_from(length.min(MAX_RESERVED_BODY));
         let mut body = Vec::with_capacity(capacity.unwrap_or(0));
         let failure = loop {
-            match deadline.run_until_deadline(pin!(incoming.chunk())).await {
+            match deadline.run_in_time(pin!(incoming.chunk())).await {
                 Some(Ok(Some(chunk))) => {
                     let remaining_bytes =
                         usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
@@ -279,7 +279,7 @@ impl Attempt<'_> {
         self.key.redactor.mask(&text)
     }
 
-    /// Explains why there is no response.
+    /// Returns the error that explains why there is no response.
     fn explain_error(&self, error: reqwest::Error) -> TransportError {
         let redactor = &self.key.redactor;
         let settings = &self.pools.settings;
@@ -382,17 +382,14 @@ impl Body for GuardedBody {
 /// The end of an attempt's time.
 struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
-    /// True if the process was stopped at the deadline, which was then extended by [`GRACE`].
+    /// True if the process was suspended at the deadline, which was then extended by [`GRACE_PERIOD`].
     is_extended: bool,
 }
 
 impl Deadline<'_> {
     /// Runs a future, and returns `None` if the deadline passes first. The caller pins the future, because moving it here would
     /// double the size of every call.
-    async fn run_until_deadline<F: Future>(
-        &mut self,
-        mut future: Pin<&mut F>,
-    ) -> Option<F::Output> {
+    async fn run_in_time<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
         loop {
             match select(future.as_mut(), self.timer.as_mut()).await {
                 Either::Left((output, _)) => return Some(output),

@@ -1,4 +1,4 @@
-//! Search for an error of a library below by its type.
+//! Search for an error of an underlying library by its type.
 
 use std::{error::Error, io};
 

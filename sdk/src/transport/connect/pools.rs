@@ -90,8 +90,8 @@ pub(crate) struct Pools {
     tls: Option<ClientConfig>,
     /// Permits of requests in flight. Each request may need a connection, and so a file descriptor.
     permits: Semaphore,
-    /// The maximum number of idle connections in a group. It can exceed the number of requests in flight: a request that finds
-    /// an idle connection leaves the one that is being made for it to the pool.
+    /// The maximum number of idle connections in a group. There can be more idle connections than requests in flight: if a
+    /// request finds an idle connection while a new connection is being made for it, the new connection goes to the pool.
     max_idle: usize,
     /// True if the idle connections of reads and as many connections of creates would use too many file descriptors.
     has_few_descriptors: bool,
@@ -100,21 +100,21 @@ pub(crate) struct Pools {
 
 /// Pool shards by runtime and by lifetime of idle connections, the most recently used group last.
 ///
-/// An idle connection is driven by the runtime that made it. If another runtime used the connection while its own runtime is
+/// An idle connection is driven by the runtime that made it. If another runtime used the connection while the first runtime is
 /// blocked, the connection would not respond. A request takes the first shard with free capacity, so later shards are used only
 /// while many requests are in flight.
 type ConnectionGroups = Vec<((Id, Duration), Vec<Arc<PoolShard>>)>;
 
 /// A pool for at most [`REQUESTS_PER_SHARD`] requests in flight. Each request holds a reference to the shard. Over HTTP/1.1,
-/// each request has its own connection; over HTTP/2, they share one.
+/// each request has its own connection. Over HTTP/2, all requests share a connection.
 pub(crate) struct PoolShard {
     pub(crate) http_client: reqwest::Client,
-    /// Dropping this sender ends the making of connections that no request waits for.
+    /// Dropping this sender stops connections that are still being made although no request waits for them.
     _pool_alive: watch::Sender<()>,
 }
 
 impl Pools {
-    /// Returns the pools of another client if their settings are equal to these, or new ones.
+    /// Returns the pools of another client if their settings are equal to `settings`, otherwise new pools.
     pub(crate) fn share_or_create(
         settings: ConnectionSettings,
         other_pools: Option<Arc<Self>>,
@@ -178,11 +178,11 @@ impl Pools {
         let max_idle = self
             .max_idle
             .saturating_sub(shards.len() * REQUESTS_PER_SHARD);
-        // The client holds one of the references to a shard.
+        // The list of shards holds one reference to each shard, and each request in flight holds another.
         let free_shard = shards
             .iter()
             .find(|shard| Arc::strong_count(shard) <= REQUESTS_PER_SHARD);
-        // If the shards together have reached the limit of idle connections, the last one takes the request.
+        // If the shards together have reached the limit of idle connections, the last shard takes the request.
         let usable_shard = free_shard.or(shards.last().filter(|_| max_idle == 0));
         if let Some(shard) = usable_shard {
             return Ok(Arc::clone(shard));
@@ -253,9 +253,9 @@ impl ConnectionSettings {
         let attempt_timeout = self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT);
         let keep_alive = (attempt_timeout / 4).min(MAX_KEEP_ALIVE);
         let mut builder = reqwest::Client::builder()
-            // reqwest would send the service key to another host.
+            // Following a redirect, reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
-            // dealkit has its own retry policy. Without retries, reqwest keeps no copy of the request either.
+            // dealkit has its own retry policy. And if reqwest does not retry, it keeps no copy of the request.
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(layer)
             .connect_timeout(self.connect_timeout)

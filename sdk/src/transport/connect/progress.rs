@@ -34,7 +34,7 @@ struct ProgressState {
     status: AtomicU16,
     /// True if the connector was running when the request was last polled.
     is_connecting: AtomicBool,
-    /// True if the connector has run.
+    /// True if the connector has run for the request.
     has_connected: AtomicBool,
     has_certificate_request: AtomicBool,
     /// True if the body was withheld. Without its body, the request has no effect.
@@ -99,7 +99,7 @@ impl Progress {
         self.0.is_withheld.load(Ordering::Relaxed)
     }
 
-    /// Returns the outcome of the request if it ended now.
+    /// Returns the outcome that the request would have if it ended now.
     pub(crate) fn outcome(&self) -> Outcome {
         match StatusCode::from_u16(self.0.status.load(Ordering::Relaxed)) {
             Ok(status) => Outcome::from_status(status),
@@ -180,14 +180,15 @@ where
         let mut pool_dropped = Box::pin(async move { pool_alive.changed().await.is_err() });
         Box::pin(poll_fn(move |context| {
             let poll = match connect_future.as_mut().poll(context) {
-                // If the request has found an idle connection, reqwest finishes this one in the background. Without this check it
-                // would do so after the pool is dropped, and the pool's idle connections would stay open.
+                // If the request has found an idle connection, reqwest finishes the new connection in the background. Without
+                // this check, reqwest would do so even after the pool is dropped, and the pool's idle connections would stay
+                // open.
                 Poll::Pending if pool_dropped.as_mut().poll(context).is_ready() => {
                     Poll::Ready(Err("the client is no longer used".into()))
                 }
                 poll => poll.map_err(Into::into),
             };
-            // A connector in the background runs outside of any request.
+            // A connector in the background runs outside of any request, and has no progress to update.
             let _ = CURRENT.try_with(|progress| {
                 progress
                     .is_connecting

@@ -60,8 +60,8 @@ const FILE_CACHE_TIME: Duration = Duration::from_secs(1);
 /// The verifier with the system's certificates, shared by all clients in this process.
 static SYSTEM_VERIFIER: OnceLock<Verifier> = OnceLock::new();
 
-/// Verifier that trusts the client's own certificates and the system's. The system's take tens of milliseconds to load, so they
-/// are loaded when a service first presents a certificate that needs them.
+/// Verifier that trusts the certificates that were added to the client, and the system's. The system's certificates take tens
+/// of milliseconds to load, so they are loaded when a service first presents a certificate that needs them.
 #[derive(Debug)]
 struct CombinedVerifier {
     own_verifier: Option<Arc<WebPkiServerVerifier>>,
@@ -77,13 +77,13 @@ struct CombinedVerifier {
 pub(super) struct SystemCertificatesError(Error);
 
 impl CombinedVerifier {
-    /// Returns the verifier with the system's certificates. Loads it if necessary.
+    /// Returns the verifier with the system's certificates, which are loaded if necessary.
     fn system_verifier(&self) -> Result<&'static Verifier, Error> {
         if let Some(system) = SYSTEM_VERIFIER.get() {
             return Ok(system);
         }
-        // This blocks the thread that makes the connection, but only once per process. It holds no lock: a process forked
-        // meanwhile would deadlock on it.
+        // Loading blocks the thread that makes the connection, but only once per process. No lock is held meanwhile: a child
+        // process that is forked during the loading would deadlock on it.
         let verifier = load_system(Arc::clone(&self.provider))
             .map_err(|error| Error::Other(OtherError(Arc::new(SystemCertificatesError(error)))))?;
         Ok(SYSTEM_VERIFIER.get_or_init(|| verifier))
@@ -250,7 +250,7 @@ impl TlsSettings {
         } else {
             let own_verifier =
                 WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
-            // The verifier fails to build only if there are no own certificates, which is valid here.
+            // The verifier fails to build only if no certificates were added, which is valid here.
             let own_verifier = own_verifier.build().ok();
             let verifier = Arc::new(CombinedVerifier {
                 own_verifier,
@@ -341,7 +341,7 @@ impl IdentitySource {
     }
 }
 
-/// Parses the certificates in a PEM. An error is the problem.
+/// Parses the certificates in a PEM. An error is only the problem; the caller adds the setting's name.
 fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     CertificateDer::pem_slice_iter(&to_utf8(pem))
         .collect::<Result<_, pem::Error>>()
@@ -349,7 +349,7 @@ fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'stat
         .map_err(|_| "is not complete PEM")
 }
 
-/// Returns the cryptography provider that the program has installed, or else the one of the feature `rustls`.
+/// Returns the cryptography provider that the program has installed, otherwise ring if the feature `rustls` is on.
 fn find_crypto_provider() -> Result<Arc<CryptoProvider>, Message> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Ok(Arc::clone(provider));

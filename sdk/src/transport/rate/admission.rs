@@ -56,7 +56,8 @@ impl SharedLimits {
         interval == other.queue().min_interval
     }
 
-    /// Returns the time since the client was created: the clock of the queue, the rate limiter and the retry quota.
+    /// Returns the time since the client was created. All times in the queue, the rate limiter and the retry quota are such
+    /// durations.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -70,7 +71,8 @@ impl SharedLimits {
         }
     }
 
-    /// Records the service's response to an attempt that was sent at `departed`. Returns the length of the pause if one begins.
+    /// Records the service's response to an attempt that was sent at `departed_at`. Returns the length of the pause if one
+    /// begins.
     pub(crate) fn record_outcome(
         &self,
         departed_at: Duration,
@@ -118,9 +120,9 @@ pub(crate) struct QueuedCall<'a> {
 }
 
 impl QueuedCall<'_> {
-    /// Awaits the preparation of a call that ends at `latest`. The preparation begins shortly before the call's expected
-    /// admission. However long it takes, the call holds no permit meanwhile, does not delay the calls behind it, and stays ahead
-    /// of them.
+    /// Runs the preparation of a call whose timeout ends at `deadline`, such as the claim of a row. The preparation begins
+    /// shortly before the call's expected admission. However long the preparation takes, the call holds no permit meanwhile,
+    /// does not delay the calls behind it, and stays ahead of them.
     pub(crate) async fn prepare<T>(
         &self,
         deadline: Duration,
@@ -150,8 +152,8 @@ impl QueuedCall<'_> {
         Ok(output)
     }
 
-    /// Waits until a call that ends at `latest` may be sent: until the queue admits it and a permit is free. Calls are sent
-    /// in order of arrival, and a dropped call leaves no gap. Returns the time of departure.
+    /// Waits until a call whose timeout ends at `deadline` may be sent: until the queue admits it and a permit is free. Calls
+    /// are sent in order of arrival, and a dropped call leaves no gap. Returns the time of departure.
     ///
     /// A call requests a permit only once it is first in the queue and the rate allows it, because clients with other limits
     /// share the permits. Its departure is recorded only once it has its permit: otherwise, calls that have waited for
@@ -195,7 +197,7 @@ impl QueuedCall<'_> {
             if acquire_future.is_none() {
                 acquire_future.set(Some(permits.acquire()));
             }
-            let Some(acquired_permit) = acquire_future.as_mut().as_pin_mut() else {
+            let Some(permit_future) = acquire_future.as_mut().as_pin_mut() else {
                 continue;
             };
             // After a notification, the call keeps its position among the waiters for permits.
@@ -204,7 +206,7 @@ impl QueuedCall<'_> {
                 pin!(time_changed()),
             );
             if let Either::Left((acquired_permit, _)) =
-                select(acquired_permit, select(timeout, time_changed)).await
+                select(permit_future, select(timeout, time_changed)).await
             {
                 acquire_future.set(None);
                 permit = acquired_permit.ok();

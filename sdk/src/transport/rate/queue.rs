@@ -13,11 +13,12 @@ use crate::transport::rate::rate_limiter::RateLimiter;
 /// A call that is sent late by no more than this does not delay the next: the runtime's timer has a resolution of a millisecond.
 const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
 
-/// The same for a call that has been waiting for its time: on a busy machine, timers are late by several milliseconds.
+/// The tolerance for a call that has been waiting for its time, in place of [`TIMER_TOLERANCE`]: on a busy machine, timers are
+/// late by several milliseconds.
 const WAKE_UP_TOLERANCE: Duration = Duration::from_millis(20);
 
-/// The time after which a call may overtake the call ahead of it, if the rate allows that call but it is not polled. A call is a
-/// future, and its program may do something else, or even await a call further back in the queue.
+/// The time after which a call may overtake the call ahead of it, if the rate allows that call but it is not polled. A call is
+/// a future. Its caller may do something else before polling it, or even await a call further back in the queue.
 const UNPOLLED_WAIT_LIMIT: Duration = Duration::from_millis(20);
 
 /// The time between the beginning of a call's preparation and its expected admission, so that the call is usually ready in time.
@@ -100,7 +101,7 @@ impl Queue {
         ticket
     }
 
-    /// Decides whether a call may be sent, whose timeout ends at `latest`.
+    /// Decides whether a call whose timeout ends at `deadline` may be sent.
     pub(crate) fn check_admission(
         &self,
         ticket: &Ticket,
@@ -139,8 +140,8 @@ impl Queue {
         Admission::Now
     }
 
-    /// Decides whether a call begins its preparation, whose timeout ends at `latest`. One call does so shortly before each
-    /// expected admission, even if the calls ahead are not ready.
+    /// Decides whether a call whose timeout ends at `deadline` begins its preparation. Shortly before each expected admission,
+    /// one call begins its preparation, even if the calls ahead are not ready.
     pub(crate) fn check_preparation(
         &self,
         ticket: &Ticket,
@@ -211,7 +212,7 @@ impl Queue {
         retry_after: Duration,
     ) -> Option<Duration> {
         let pause = self.limiter.record_rejected(now, departed_at, retry_after);
-        // For some calls it may now be too late.
+        // Some calls may now be too late for their timeouts, so all waiting calls check.
         for ticket in &self.waiting_calls {
             ticket.time_changed.notify_one();
         }

@@ -7,7 +7,8 @@ use http::HeaderMap;
 /// The longest window, in seconds, over which a quota is spread. A quota for a day, for example, is not spread out.
 const LONGEST_WINDOW: u32 = 60;
 
-/// The number of items that are read of each header. Without a bound, the headers of a hostile service could take seconds.
+/// The number of items that are read of each header. Without this limit, the headers of a hostile service could take seconds to
+/// parse.
 const MAX_ITEMS: usize = 20;
 
 /// The unused part of a quota, as a response reports it.
@@ -80,7 +81,7 @@ struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Parses the list in all lines of a header, up to a number of items.
+    /// Parses the list in all lines of a header, up to [`MAX_ITEMS`] items.
     fn parse_list(headers: &'a HeaderMap, header: &str) -> Vec<Self> {
         let lines = headers.get_all(header).iter();
         let lines = lines.filter_map(|line| line.to_str().ok());

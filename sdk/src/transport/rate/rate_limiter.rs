@@ -46,7 +46,7 @@ const MIN_RATE: f64 = 1.0;
 /// The longest pause after a response. A wrong `Retry-After` header must not stop a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The rate limiter of a client. All times are durations since one start.
+/// The rate limiter of a client. All times are durations since the client was created.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
     measured_rate: MeasuredRate,
@@ -98,7 +98,7 @@ impl RateLimiter {
         }
     }
 
-    /// Records that the service rejected a call that was sent at `departed`, and asked to wait for `retry_after`, or zero.
+    /// Records that the service rejected a call that was sent at `departed_at`, and asked to wait for `retry_after`, or zero.
     /// Returns the length of the pause if one begins.
     pub(crate) fn record_rejected(
         &mut self,
@@ -129,7 +129,7 @@ impl RateLimiter {
         pause_begins.then_some(pause)
     }
 
-    /// Records the quota that is left according to the response to a call that was sent at `departed`.
+    /// Records the quota that is left according to the response to a call that was sent at `departed_at`.
     pub(crate) fn record_quota(
         &mut self,
         now: Duration,

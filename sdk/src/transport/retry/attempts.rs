@@ -23,10 +23,10 @@ use crate::transport::{call_progress::CallInfo, error::TransportError, response:
 /// The delay grows exponentially, with full jitter, and is at least the service's `Retry-After`. If the delay exceeds
 /// the time that is left for the call, the error is returned immediately.
 ///
-/// A client has a retry quota, so that a busy client does not triple the load on a service that is down: out of 500 tokens, a
-/// retry takes 14, which are returned when the call succeeds. A call that succeeds at the first attempt earns 1, and so does every
-/// second. When the tokens are used up, errors are returned without a retry, and say so. A retry after a 429, or a 503
-/// with `Retry-After`, takes no tokens, because the client's rate limiter delays it (see
+/// A client has a retry quota, so that a busy client does not triple the load on a service that is down. The quota is 500
+/// tokens. A retry takes 14 tokens, which are returned if the call succeeds. A call that succeeds at the first attempt earns 1
+/// token, and every second adds 1. When the tokens are used up, calls fail without a retry, and the error message says so. A
+/// retry after a 429, or a 503 with `Retry-After`, takes no tokens, because the client's rate limiter delays it (see
 /// [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
 ///
 /// ```
@@ -52,7 +52,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The default: 2 retries after the first attempt, backoff from 0.2 s to 5 s.
+    /// Creates the default policy: 2 retries after the first attempt, backoff from 0.2 s to 5 s.
     pub const fn new() -> Self {
         Self {
             max_retries: 2,
@@ -62,7 +62,7 @@ impl RetryPolicy {
         }
     }
 
-    /// No retries at all.
+    /// Creates a policy without retries.
     pub const fn never() -> Self {
         Self::new().max_retries(0)
     }
@@ -78,14 +78,14 @@ impl RetryPolicy {
         self.max_retries
     }
 
-    /// Sets the upper bound of the delay before the first retry, 0.2 s by default. The bound doubles with each retry.
+    /// Sets the upper bound of the delay before the first retry. Default: 0.2 s. The bound doubles with each retry.
     #[must_use]
     pub const fn initial_backoff(mut self, initial_backoff: Duration) -> Self {
         self.initial_backoff = initial_backoff;
         self
     }
 
-    /// Sets the maximum of the upper bound, 5 s by default.
+    /// Sets the maximum of the upper bound. Default: 5 s.
     #[must_use]
     pub const fn max_backoff(mut self, max_backoff: Duration) -> Self {
         self.max_backoff = max_backoff;
@@ -140,9 +140,9 @@ pub(crate) enum AttemptError<R> {
     NotMade(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the end of
-/// the call's time, on the clock of the limits. An attempt that is not made ends the call, with the error of the attempt before it, if
-/// any.
+/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the
+/// deadline of the call, as a duration since the client was created (`SharedLimits::now`). An attempt that is not made ends the
+/// call, with the error of the attempt before it, if any.
 pub(crate) async fn run_attempts<F, R>(
     policy: RetryPolicy,
     call: CallInfo<'_>,
@@ -185,7 +185,7 @@ where
         };
         let mut error = progress.record_failure(error, earlier_error.take());
         let attempts = progress.attempts();
-        // A closed idle connection says nothing about the service, and the next attempt gets another one.
+        // That an idle connection was closed says nothing about the service, and the next attempt gets another connection.
         let reconnects =
             !has_reconnected && error.0.had_stale_connection && is_read(&operation.method);
         let retries_with_new_key = !has_retried_with_new_key && error.0.has_new_key;

@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, header};
 /// Returns the wait that the service asks for, counted from its response.
 ///
 /// A fraction of a second is rounded up. A date is measured against the `Date` of the response, because this machine's clock
-/// may be wrong; without that header, against this clock. A date in the past means no wait. A number too large to represent is
-/// the longest possible wait. Any other value is `None`.
+/// may be wrong; without that header, against this machine's clock. A date in the past means no wait. A number too large to
+/// represent is the longest possible wait. Any other value is `None`.
 pub(crate) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = header_value(headers, header::RETRY_AFTER)?;
     if let Some(seconds) = parse_seconds(value) {
