@@ -338,8 +338,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
-    /// two seconds. Default: no limit.
+    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one request
+    /// every two seconds. Default: no limit.
     ///
     /// Requests are evenly spaced and sent in order of arrival. If the limit delays a call beyond its timeout, the call fails
     /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones. Other clients
@@ -459,8 +459,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Presents this certificate to a service that requires one (mutual TLS). The PEM contains the certificate, any
-    /// intermediate certificates, and the unencrypted private key.
+    /// Presents this certificate to a service that requires a client certificate (mutual TLS). The PEM contains the
+    /// certificate, any intermediate certificates, and the unencrypted private key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -478,10 +478,10 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Presents the certificate in a file, with the private key in another file or the same one; both in the form that
-    /// [`identity`](Self::identity) takes. The files are read when the client is built, and again when a connection is made more than a
-    /// second later, so every new connection uses a replaced certificate. While the files are unreadable or do not match, the previous
-    /// certificate is used.
+    /// Presents the certificate in a file, with the private key in another file or in the same file; both in the form that
+    /// [`identity`](Self::identity) takes. The files are read when the client is built, and again when a connection is made
+    /// more than a second later, so every new connection uses a replaced certificate. While the files are unreadable or do not
+    /// match, the previous certificate is used.
     ///
     /// Each new connection makes a full handshake, so that the service sees the certificate.
     pub fn identity_files(
@@ -569,11 +569,11 @@ impl<C: Clone> ClientBuilder<C> {
     /// use http::{Request, Response};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dealkit::Error> {
-    /// let canned = tower::service_fn(async |request: Request<Bytes>| {
+    /// let canned_responses = tower::service_fn(async |request: Request<Bytes>| {
     ///     assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
     ///     Ok::<_, Infallible>(Response::new(r#"{"id": "d_1"}"#.to_owned()))
     /// });
-    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(canned).build()?;
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(canned_responses).build()?;
     /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
     /// # Ok(()) }
     /// ```
@@ -666,7 +666,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn parse_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(missing_setting(Setting::BaseUrl, BASE_URL_VARIABLE));
+            return Err(missing_setting_error(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
         let url = base_url::parse(text)
             .map_err(|problem| Error::invalid_setting(Setting::BaseUrl, problem))?;
@@ -685,7 +685,10 @@ impl<C: Clone> ClientBuilder<C> {
     /// Returns the keys of the other client if they come from the same source, otherwise new keys.
     fn share_or_create_keys(&self, other_service: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
-            return Err(missing_setting(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
+            return Err(missing_setting_error(
+                Setting::ServiceKey,
+                SERVICE_KEY_VARIABLE,
+            ));
         };
         match other_service.filter(|other_service| other_service.keys.have_source(source)) {
             Some(other_service) => Ok(Arc::clone(&other_service.keys)),
@@ -752,7 +755,7 @@ impl ClientBuilder {
 
 opaque_debug!(ClientBuilder<C>);
 
-fn missing_setting(setting: Setting, variable: &'static str) -> Error {
+fn missing_setting_error(setting: Setting, variable: &'static str) -> Error {
     Error::invalid_setting(
         setting,
         format!("is missing: set it, or {variable} with Client::from_env()"),

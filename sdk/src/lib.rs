@@ -82,7 +82,7 @@
 //! | feature | default | what for |
 //! |---|---|---|
 //! | `client` | yes | the HTTP client, with TLS from rustls; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
-//! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
+//! | `rustls` | yes | ring as the cryptography of TLS, which requires a C compiler to build; without this feature, the program installs a cryptography provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `ledger` | no | [`dealkit::ledger`](ledger), jobs that survive a crash; compiles SQLite, which requires a C compiler |
 //! | `ledger-postgres` | no | ledgers in PostgreSQL, too, for jobs on many machines |

@@ -116,8 +116,8 @@ impl ErrorBuilder {
     /// ```
     /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
     ///
-    /// let cut = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
-    /// let error = ErrorBuilder::from_error(cut).response_status(StatusCode::CREATED).build();
+    /// let decode_error = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
+    /// let error = ErrorBuilder::from_error(decode_error).response_status(StatusCode::CREATED).build();
     /// assert_eq!(error.outcome(), Outcome::Succeeded);
     /// assert_eq!(error.body(), Some(&br#"{"id": "a_1""#[..]));
     /// ```

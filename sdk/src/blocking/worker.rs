@@ -211,7 +211,7 @@ async fn make_calls<O: BulkOperation>(
     events: Sender<Event<O::Item>>,
     cancellation: CancellationToken,
 ) {
-    let until_cancelled = poll_fn(|context| {
+    let calls_until_cancelled = poll_fn(|context| {
         loop {
             if cancellation.is_cancelled() {
                 return Poll::Ready(());
@@ -227,7 +227,9 @@ async fn make_calls<O: BulkOperation>(
             }
         }
     });
-    cancellation.run_until_cancelled(until_cancelled).await;
+    cancellation
+        .run_until_cancelled(calls_until_cancelled)
+        .await;
     loop {
         loop {
             match input_receiver.try_recv() {

@@ -143,7 +143,7 @@ impl<I, T> CreateMany<I, T> {
     /// # use dealkit::{AgentId, KeyedRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
     /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
     /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>) {
-    /// let look = async |row: UnresolvedRow| {
+    /// let find_agent = async |row: UnresolvedRow| {
     ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
     ///         Some(id) => Resolution::Agent(id),
     ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
@@ -151,7 +151,7 @@ impl<I, T> CreateMany<I, T> {
     ///     })
     /// };
     /// let ledger = Ledger::sqlite("agents.ledger");
-    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(look).stream();
+    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(find_agent).stream();
     /// # }
     /// ```
     pub fn resolve<F, R, E>(self, resolve: F) -> Self

@@ -260,11 +260,11 @@ impl<I: Iterator> Inputs<I> {
         if self.job.has_stopped() {
             self.end_iteration();
         }
-        let next = self.remaining.as_mut()?.next();
-        if next.is_none() {
+        let next_input = self.remaining.as_mut()?.next();
+        if next_input.is_none() {
             self.end_iteration();
         }
-        next
+        next_input
     }
 }
 
@@ -301,12 +301,12 @@ where
         while let Some(input) = this.inputs.next(this.in_flight.len()) {
             this.in_flight.push(input);
         }
-        let next = ready!(this.in_flight.poll_next_unpin(context));
-        if next.is_none() && this.inputs.remaining.is_none() {
+        let next_item = ready!(this.in_flight.poll_next_unpin(context));
+        if next_item.is_none() && this.inputs.remaining.is_none() {
             // The ledger is closed before the stream ends, so that the next job or a forked child process can open the ledger.
             ready!(this.in_flight.operation.poll_close(context));
         }
-        Poll::Ready(next)
+        Poll::Ready(next_item)
     }
 }
 
@@ -355,9 +355,9 @@ impl<O: BulkOperation> InFlight<O> {
     /// Cancels the calls in flight. Returns, in order, the known results of all inputs that were pushed and not returned yet.
     ///
     /// A deal is returned only if its response had arrived and was waiting for earlier results. A row is always returned: if
-    /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
-    /// says how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be
-    /// one, and `Succeeded` if the service confirmed it but the agent was not received completely.
+    /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome says
+    /// how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be an agent, and
+    /// `Succeeded` if the service confirmed the create but the agent was not received completely.
     ///
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     ///

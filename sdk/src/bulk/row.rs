@@ -28,7 +28,7 @@ use crate::{
 pub struct Creation<T = Agent> {
     /// The index of the row in the input, from 0.
     pub index: usize,
-    /// The agent that was created, in this run or an earlier one, or an error.
+    /// The agent that was created in this or an earlier run, or an error.
     pub result: Result<Created<T>, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
@@ -37,7 +37,7 @@ pub struct Creation<T = Agent> {
     pub ledger_error: Option<LedgerError>,
 }
 
-/// An agent that was created by this run or, according to a [ledger](crate::CreateMany::ledger), by an earlier one.
+/// An agent that was created by this run or, according to a [ledger](crate::CreateMany::ledger), by an earlier run.
 ///
 /// ```
 /// use dealkit::{Created, Creation};
@@ -137,7 +137,7 @@ impl<T> Creation<T> {
 }
 
 impl Creation {
-    /// Returns the identifier of the agent that was created, in this run or an earlier one.
+    /// Returns the identifier of the agent that was created in this or an earlier run.
     pub fn agent_id(&self) -> Option<&AgentId> {
         match &self.result {
             Ok(Created::Now(agent)) => Some(&agent.id),

@@ -15,7 +15,7 @@ pub(crate) type Indexed<T> = Vec<(usize, T)>;
 /// The calls in flight: a stream of their results that ends whenever no call is in flight, and resumes after the next
 /// `push`.
 pub(crate) struct Window<F: Future> {
-    /// The number of calls pushed so far, which is the index of the next one.
+    /// The number of calls pushed so far, which is the index of the next call.
     pub(crate) pushed_count: usize,
     in_flight: FuturesUnordered<IndexedCall<F>>,
     /// `None` if results are returned as they arrive.

@@ -93,7 +93,7 @@ impl Claim {
         &self,
         when: WhenUnresolved,
     ) -> Result<Option<LedgerRow>, LedgerError> {
-        *self.state() = ClaimState::Open {
+        *self.lock_state() = ClaimState::Open {
             lease_number: self.handle.lease_number(),
         };
         let request = self.request.clone();
@@ -106,7 +106,7 @@ impl Claim {
 
     /// Closes the claim, and returns whether it was open. The caller then [records](Self::record) the outcome.
     pub(crate) fn close(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let is_open = matches!(*state, ClaimState::Open { .. });
         if is_open {
             *state = ClaimState::Closed;
@@ -134,7 +134,7 @@ impl Claim {
 
     /// Returns the other job's record, if the call was not sent because another job had claimed the row first.
     pub(crate) fn record_of_other_job(&self) -> Option<LedgerRow> {
-        match &*self.state() {
+        match &*self.lock_state() {
             ClaimState::ClaimedByOtherJob(recorded_row) => Some(recorded_row.clone()),
             _ => None,
         }
@@ -169,7 +169,7 @@ impl Claim {
             let is_free = |row: &LedgerRow| was_in_flight && row.is_unresolved();
             if let Some(recorded_row) = recorded_row.filter(|row| !is_free(row)) {
                 let error = Error::already_attempted(&recorded_row, None);
-                *self.state() = ClaimState::ClaimedByOtherJob(recorded_row);
+                *self.lock_state() = ClaimState::ClaimedByOtherJob(recorded_row);
                 return Err(error);
             }
         }
@@ -182,22 +182,22 @@ impl Claim {
     }
 
     /// Completes when the lease ends.
-    pub(crate) async fn lease_ended(&self) {
+    pub(crate) async fn wait_until_lease_ends(&self) {
         self.handle.wait_until_lease_ends(self.lease_number()).await;
     }
 
     fn is_open(&self) -> bool {
-        matches!(*self.state(), ClaimState::Open { .. })
+        matches!(*self.lock_state(), ClaimState::Open { .. })
     }
 
     fn lease_number(&self) -> u64 {
-        match *self.state() {
+        match *self.lock_state() {
             ClaimState::Open { lease_number } => lease_number,
             _ => 0,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ClaimState> {
+    fn lock_state(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

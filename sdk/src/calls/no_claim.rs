@@ -14,7 +14,7 @@ impl Claim {
         match *self {}
     }
 
-    pub(crate) async fn lease_ended(&self) {
+    pub(crate) async fn wait_until_lease_ends(&self) {
         match *self {}
     }
 }

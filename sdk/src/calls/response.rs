@@ -1,4 +1,4 @@
-//! A whole response: the value of a call, with the status, headers and body.
+//! Whole responses: the value of a call, with the status, headers and body.
 
 use std::{fmt, sync::Arc};
 

@@ -181,10 +181,11 @@ impl Exchange<'_> {
         if let Some(claim) = self.claim {
             // The row is claimed before the admission, because a claim takes long while the ledger is locked.
             let claim_result = queued_call.prepare(deadline, claim.ensure_claimed()).await;
-            claim_result.map_err(|reason| self.not_admitted(reason))??;
+            claim_result.map_err(|reason| self.make_not_admitted_error(reason))??;
         }
         let admission_result = queued_call.admit(deadline, pools.permits()).await;
-        let (admitted_at, permit) = admission_result.map_err(|reason| self.not_admitted(reason))?;
+        let (admitted_at, permit) =
+            admission_result.map_err(|reason| self.make_not_admitted_error(reason))?;
         // The key may have expired during the wait, or been rejected, and the lease may have ended.
         let key = keys
             .current_key(time_left, self.call_timeout)
@@ -200,7 +201,7 @@ impl Exchange<'_> {
         })
     }
 
-    fn not_admitted(&self, reason: NotAdmitted) -> Error {
+    fn make_not_admitted_error(&self, reason: NotAdmitted) -> Error {
         match reason {
             NotAdmitted::TooLate(late_admission) => Error::throttled(late_admission),
             NotAdmitted::TimedOut => TransportError::new(TransportCause::Timeout(
@@ -264,7 +265,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether the source has a new key in place of this one, which the service has rejected.
+    /// Returns whether the source has a new key in place of `key`, which the service has rejected.
     async fn has_new_key(&self, key: &Arc<Key>, deadline: Duration) -> Result<bool, Message> {
         let keys = &self.service.keys;
         if let Some(is_new) = keys.record_rejection(key) {
@@ -295,7 +296,7 @@ async fn send_until_lease_ends<T>(
     progress: &Progress,
     send_future: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    match select(send_future, pin!(claim.lease_ended())).await {
+    match select(send_future, pin!(claim.wait_until_lease_ends())).await {
         Either::Left((outcome, _)) => Some(outcome),
         Either::Right(_) if progress.is_connecting() => None,
         Either::Right(((), send_future)) => Some(send_future.await),

@@ -112,7 +112,7 @@ impl<'a> CallTrace<'a> {
             .and_then(|_| find_effect(operation, outcome));
         // These functions are called only if there is a subscriber.
         let attempts = || progress.attempts();
-        let waited = || progress.waited();
+        let waited = || progress.total_wait();
         let retries_left = || limits.retry_quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {

@@ -237,7 +237,7 @@ impl Error {
 
     /// Returns the status of the response, if there was one. The status, the body, the headers and the request id belong to the
     /// last attempt. If that attempt got no response, the message reports the last earlier response. For a row that was not
-    /// sent, this is the status of the response because of which it was not sent.
+    /// sent, this is the status of the response that prevented it from being sent.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::AlreadyAttempted { status, .. } => *status,
@@ -308,8 +308,8 @@ impl Error {
         if let Some(outcome) = self.0.test_outcome {
             return outcome;
         }
-        let last = self.0.cause.outcome(self.status());
-        last.after(self.0.attempts.earlier_may_have_acted)
+        let last_outcome = self.0.cause.outcome(self.status());
+        last_outcome.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Returns true if the service may have changed something: after a create, the agent may exist. Always false after a request with a
@@ -368,7 +368,7 @@ impl Error {
         )
     }
 
-    /// Returns the index of the earlier row because of which this row was not sent: the first row with the same idempotency
+    /// Returns the index of the earlier row that prevented this row from being sent: the first row with the same idempotency
     /// key, the row that the service rejected, or the row for which there was no service key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {

@@ -95,7 +95,7 @@ struct Attempts {
     /// The time of the latest event: the start of the call, or the start or end of an attempt.
     latest_event: Option<Instant>,
     /// The total time that the call waited before its attempts, and the time that it waited before the last attempt.
-    waited: Duration,
+    total_wait: Duration,
     last_wait: Duration,
 }
 
@@ -118,7 +118,7 @@ impl CallProgress {
         attempts.count += 1;
         let wait = attempts.time_since_latest_event(now);
         attempts.last_wait = wait;
-        attempts.waited += wait;
+        attempts.total_wait += wait;
         attempts.current_attempt.insert(Progress::default()).clone()
     }
 
@@ -174,11 +174,11 @@ impl CallProgress {
     }
 
     /// Returns the time that the call has waited before its attempts.
-    pub(crate) fn waited(&self) -> Duration {
+    pub(crate) fn total_wait(&self) -> Duration {
         let attempts = self.lock();
         match (&attempts.current_attempt, attempts.latest_event) {
-            (None, Some(latest_event)) => attempts.waited + latest_event.elapsed(),
-            _ => attempts.waited,
+            (None, Some(latest_event)) => attempts.total_wait + latest_event.elapsed(),
+            _ => attempts.total_wait,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     value::message::Message,
 };
 
-/// The failure of a request after one or several attempts. Boxed, because results hold it by value.
+/// The failure of a request after one or several attempts. The data is boxed, because results would otherwise be large.
 pub(crate) struct TransportError(pub(crate) Box<FailedRequest>);
 
 pub(crate) struct FailedRequest {
@@ -167,8 +167,8 @@ impl TransportError {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        let last = self.0.cause.outcome(self.status());
-        last.after(self.0.attempts.earlier_may_have_acted)
+        let last_outcome = self.0.cause.outcome(self.status());
+        last_outcome.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Returns true if another attempt may succeed.

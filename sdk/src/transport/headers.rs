@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{specification::wire, value::message::Message};
 
-/// Headers that only the client sets: the key, and those that frame or route the request.
+/// Headers that only the client sets: the service key, and the headers that frame or route the request.
 const CLIENT_HEADERS: [&str; 7] = [
     wire::SERVICE_KEY_HEADER,
     "host",

@@ -274,7 +274,7 @@ fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
 /// A key as a header, with its redactor.
 pub(crate) struct Key {
     pub(crate) header: HeaderValue,
-    /// Masks this key and earlier ones.
+    /// Masks this key and earlier keys.
     pub(crate) redactor: Redactor,
     /// The end of the cache time. If `None`, the key is cached until the service rejects it.
     expires_at: Option<Instant>,

@@ -10,15 +10,15 @@ use crate::specification::field_names::escape_pointer_token;
 /// The maximum number of characters of a text from the service in an error message.
 const MAX_SHOWN_CHARACTERS: usize = 200;
 
-/// The maximum number of masked keys: the current one and the latest before it.
+/// The maximum number of masked keys: the current key and the latest keys before it.
 const MAX_KEYS: usize = 8;
 
 /// The minimum length in bytes of a key that is masked everywhere in a text. A shorter key may occur within ordinary words, so
 /// it is masked only where it is a whole word.
 const MIN_SUBSTRING_KEY_LENGTH: usize = 4;
 
-/// Masks the current service key and earlier ones in text from the service, regardless of case. A key of one to three characters
-/// is masked only where it is a whole word.
+/// Masks the current service key and earlier keys in text from the service, regardless of case. A key of one to three
+/// characters is masked only where it is a whole word.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     /// The keys, newest first.
@@ -63,7 +63,7 @@ fn text_forms(key: &HeaderValue) -> [String; 3] {
 }
 
 fn mask_form(text: &str, form: &str) -> String {
-    // Both texts have the same length, because only ASCII letters change.
+    // The lower-case copy has the same length as the text, because only ASCII letters change.
     let lowercase_text = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
     let mut copied_end = 0;

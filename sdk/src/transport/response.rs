@@ -19,7 +19,7 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of attempts, including the one that got this response.
+    /// The number of attempts, including the attempt that got this response.
     pub(crate) attempts: u32,
     pub(crate) redactor: Redactor,
     /// The time that was left when the response had arrived.

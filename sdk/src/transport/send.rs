@@ -74,11 +74,11 @@ impl HttpRequest {
         *request.uri_mut() = self.url.as_str().parse().map_err(|error| {
             TransportError::new(TransportCause::Unsendable(format!("its URL: {error}")))
         })?;
-        *request.headers_mut() = self.headers_with(key);
+        *request.headers_mut() = self.make_headers(key);
         Ok(request)
     }
 
-    fn headers_with(&self, key: &Key) -> HeaderMap {
+    fn make_headers(&self, key: &Key) -> HeaderMap {
         let mut headers = HeaderMap::clone(&self.headers);
         headers.insert(&key::HEADER, key.header.clone());
         if self.body.is_some() {
@@ -117,16 +117,19 @@ impl Attempt<'_> {
             timer: pin!(sleep_until(end)),
             is_extended: false,
         };
-        let (mut incoming, shard) = match deadline.run_in_time(pin!(self.send_head())).await {
-            Some(Ok(head_and_shard)) => head_and_shard,
-            Some(Err(error)) => return Err(error),
-            None if self.progress.is_connecting() => return Err(self.timed_out(SentPart::Nothing)),
-            None => return Err(self.timed_out(SentPart::Possibly)),
-        };
-        self.progress.record_status(incoming.status());
-        let (status, version) = (incoming.status(), incoming.version());
-        let headers = std::mem::take(incoming.headers_mut());
-        let (body, failure) = self.read_body(&mut incoming, &mut deadline).await;
+        let (mut incoming_response, shard) =
+            match deadline.run_in_time(pin!(self.send_head())).await {
+                Some(Ok(head_and_shard)) => head_and_shard,
+                Some(Err(error)) => return Err(error),
+                None if self.progress.is_connecting() => {
+                    return Err(self.make_timeout_error(SentPart::Nothing));
+                }
+                None => return Err(self.make_timeout_error(SentPart::Possibly)),
+            };
+        self.progress.record_status(incoming_response.status());
+        let (status, version) = (incoming_response.status(), incoming_response.version());
+        let headers = std::mem::take(incoming_response.headers_mut());
+        let (body, failure) = self.read_body(&mut incoming_response, &mut deadline).await;
         // The shard is held until the whole response has arrived.
         drop(shard);
         let response = HttpResponse {
@@ -195,7 +198,7 @@ impl Attempt<'_> {
     fn to_reqwest(&self) -> reqwest::Request {
         let HttpRequest { method, url, .. } = self.request;
         let mut request = reqwest::Request::new(method.clone(), url.clone());
-        *request.headers_mut() = self.request.headers_with(self.key);
+        *request.headers_mut() = self.request.make_headers(self.key);
         if let Some(body) = &self.request.body {
             let body = match &self.may_send {
                 None => body.clone().into(),
@@ -229,23 +232,23 @@ impl Attempt<'_> {
     /// connection with unread data is not used again.
     async fn read_body(
         &self,
-        incoming: &mut reqwest::Response,
+        incoming_response: &mut reqwest::Response,
         deadline: &mut Deadline<'_>,
     ) -> (Bytes, Option<TransportError>) {
-        let is_success = incoming.status().is_success();
+        let is_success = incoming_response.status().is_success();
         let limit = match is_success {
             true => self.max_response_bytes,
             false => self.max_response_bytes.min(MAX_ERROR_BODY),
         };
         let too_large = || Some(TransportError::new(TransportCause::TooLarge(limit)));
-        let length = incoming.content_length().unwrap_or(0);
+        let length = incoming_response.content_length().unwrap_or(0);
         if is_success && length > limit {
             return (Bytes::new(), too_large());
         }
         let capacity = usize::try_from(length.min(MAX_RESERVED_BODY));
         let mut body = Vec::with_capacity(capacity.unwrap_or(0));
         let failure = loop {
-            match deadline.run_in_time(pin!(incoming.chunk())).await {
+            match deadline.run_in_time(pin!(incoming_response.chunk())).await {
                 Some(Ok(Some(chunk))) => {
                     let remaining_bytes =
                         usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
@@ -262,13 +265,13 @@ impl Attempt<'_> {
                         cause, None,
                     )));
                 }
-                None => break Some(self.timed_out(SentPart::Possibly)),
+                None => break Some(self.make_timeout_error(SentPart::Possibly)),
             }
         };
         (body.into(), failure)
     }
 
-    fn timed_out(&self, sent: SentPart) -> TransportError {
+    fn make_timeout_error(&self, sent: SentPart) -> TransportError {
         TransportError::new(TransportCause::Timeout(self.limit, sent))
     }
 

@@ -23,7 +23,7 @@ impl LibraryError {
     pub(crate) fn from_error(error: &dyn Error, mask: &dyn Fn(&str) -> String) -> Self {
         let text = error.to_string();
         Self {
-            text: shorten(&mask(h2_errors::without_debug_data(&text))),
+            text: shorten(&mask(h2_errors::strip_debug_data(&text))),
             source: error
                 .source()
                 .map(|source| Box::new(Self::from_error(source, mask))),

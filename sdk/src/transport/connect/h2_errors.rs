@@ -6,7 +6,7 @@
 use crate::transport::connect::find::find_source;
 
 /// Returns the text of an error without the debug data of a GOAWAY, which a service chooses and h2 appends.
-pub(crate) fn without_debug_data(text: &str) -> &str {
+pub(crate) fn strip_debug_data(text: &str) -> &str {
     text.split(" (b\"").next().unwrap_or_default()
 }
 

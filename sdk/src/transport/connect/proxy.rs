@@ -1,4 +1,4 @@
-//! The proxy of a client: the configured one, or the one in the environment variables.
+//! The proxy of a client: the configured proxy, or the proxy in the environment variables.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;

@@ -196,7 +196,7 @@ impl CachedIdentity {
     }
 
     /// Returns the certificate and key. Reads the files again if the cache time is over.
-    fn current(&self) -> Arc<SingleCertAndKey> {
+    fn current_identity(&self) -> Arc<SingleCertAndKey> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let (read_at, current) = &mut *cached;
         if matches!(self.source, IdentitySource::Files(..)) && read_at.elapsed() >= FILE_CACHE_TIME
@@ -216,7 +216,10 @@ opaque_debug!(CachedIdentity);
 impl ResolvesClientCert for ClientCertificateResolver {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         progress::record_certificate_request();
-        self.0.as_ref()?.current().resolve(issuers, schemes)
+        self.0
+            .as_ref()?
+            .current_identity()
+            .resolve(issuers, schemes)
     }
 
     fn has_certs(&self) -> bool {

@@ -16,15 +16,15 @@ const MAX_ITEMS: usize = 20;
 pub(crate) struct RemainingQuota {
     /// The requests that the service accepts in each window.
     quota: u32,
-    remaining: u32,
+    remaining_requests: u32,
     window: Duration,
     /// The time until the service restores the quota.
-    pub(crate) reset: Duration,
+    pub(crate) reset_after: Duration,
 }
 
 impl RemainingQuota {
-    /// Parses all lines of the headers of a response. If they report several quotas, returns the one with the longest interval.
-    /// Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
+    /// Parses all lines of the headers of a response. If they report several quotas, returns the quota with the longest
+    /// interval. Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
     pub(crate) fn parse(headers: &HeaderMap) -> Option<Self> {
         let limits = Item::parse_list(headers, "ratelimit");
         if limits.is_empty() {
@@ -50,14 +50,14 @@ impl RemainingQuota {
             .map_or(window, |reset| reset.min(window));
         Some(Self {
             quota: policy.parse_number("q").filter(|quota| *quota > 0)?,
-            remaining: limit.parse_number("r")?,
+            remaining_requests: limit.parse_number("r")?,
             window: Duration::from_secs(window.into()),
-            reset: Duration::from_secs(reset.into()),
+            reset_after: Duration::from_secs(reset.into()),
         })
     }
 
     pub(crate) fn is_used_up(&self) -> bool {
-        self.remaining == 0
+        self.remaining_requests == 0
     }
 
     /// Returns the interval between two requests of a client. With half of the quota left, it is the interval at which the
@@ -66,9 +66,9 @@ impl RemainingQuota {
     /// All clients that share a quota receive the same numbers, so they send at the same rate. The more clients there are, the
     /// smaller is the part of the quota at which they use as much as the service restores.
     pub(crate) fn interval(&self) -> Duration {
-        let used_requests = f64::from(self.quota.saturating_sub(self.remaining));
+        let used_requests = f64::from(self.quota.saturating_sub(self.remaining_requests));
         let window_fraction =
-            used_requests / f64::from(self.quota) / f64::from(self.remaining.max(1));
+            used_requests / f64::from(self.quota) / f64::from(self.remaining_requests.max(1));
         self.window.mul_f64(window_fraction)
     }
 }

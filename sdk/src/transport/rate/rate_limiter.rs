@@ -72,7 +72,7 @@ struct MeasuredRate {
 #[derive(Clone, Copy, Debug)]
 struct CubicRate {
     /// The rate at the last rejection.
-    max: f64,
+    max_rate: f64,
     /// The time for which the rate has grown since that rejection.
     growth_time: Duration,
     updated_at: Duration,
@@ -83,7 +83,7 @@ struct CubicRate {
 struct QuotaReport {
     interval: Duration,
     departed_at: Duration,
-    reset: Duration,
+    reset_at: Duration,
 }
 
 impl RateLimiter {
@@ -112,11 +112,11 @@ impl RateLimiter {
         if departed_at >= self.next_decrease {
             let measured_rate = self.measured_rate.with_unfinished_window();
             let (growth_time, updated_at) = (Duration::ZERO, self.pause_end);
-            let max = self
+            let max_rate = self
                 .limit
                 .map_or(measured_rate, |limit| limit.rate().min(measured_rate));
             self.limit = Some(CubicRate {
-                max,
+                max_rate,
                 growth_time,
                 updated_at,
             });
@@ -142,15 +142,15 @@ impl RateLimiter {
         {
             return;
         }
-        let reset = now.saturating_add(quota.reset);
+        let reset_at = now.saturating_add(quota.reset_after);
         if quota.is_used_up() {
-            self.pause_end = self.pause_end.max(reset);
+            self.pause_end = self.pause_end.max(reset_at);
         }
         let interval = quota.interval();
         self.quota = Some(QuotaReport {
             interval,
             departed_at,
-            reset,
+            reset_at,
         });
     }
 
@@ -162,7 +162,7 @@ impl RateLimiter {
     pub(crate) fn interval(&self, now: Duration) -> Duration {
         let limit = self.limit.map(|limit| limit.rate().recip());
         let limit = limit.and_then(|interval| Duration::try_from_secs_f64(interval).ok());
-        let quota = self.quota.filter(|report| now < report.reset);
+        let quota = self.quota.filter(|report| now < report.reset_at);
         let quota = quota.map(|report| report.interval);
         limit.max(quota).unwrap_or_default()
     }
@@ -191,8 +191,8 @@ impl MeasuredRate {
 
 impl CubicRate {
     fn rate(&self) -> f64 {
-        let plateau = (self.max * (1.0 - BETA) / SCALE).cbrt();
+        let plateau = (self.max_rate * (1.0 - BETA) / SCALE).cbrt();
         let since_plateau = self.growth_time.as_secs_f64() - plateau;
-        (SCALE * since_plateau.powi(3) + self.max).max(MIN_RATE)
+        (SCALE * since_plateau.powi(3) + self.max_rate).max(MIN_RATE)
     }
 }

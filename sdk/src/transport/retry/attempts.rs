@@ -95,8 +95,8 @@ impl RetryPolicy {
     /// Returns the delay before a retry, counted from 0: a random fraction of a bound that doubles with every retry. This full
     /// jitter spreads the retries of many clients evenly.
     fn backoff_delay(&self, retry: u32) -> Duration {
-        let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
-        let bound = self.initial_backoff.saturating_mul(doubled);
+        let factor = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
+        let bound = self.initial_backoff.saturating_mul(factor);
         let bound = bound.min(self.max_backoff);
         // The product may round up beyond the longest possible duration.
         Duration::try_from_secs_f64(bound.as_secs_f64() * fastrand::f64()).unwrap_or(bound)
