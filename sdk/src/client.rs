@@ -569,11 +569,11 @@ impl<C: Clone> ClientBuilder<C> {
     /// use http::{Request, Response};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dealkit::Error> {
-    /// let canned_responses = tower::service_fn(async |request: Request<Bytes>| {
+    /// let responder = tower::service_fn(async |request: Request<Bytes>| {
     ///     assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
     ///     Ok::<_, Infallible>(Response::new(r#"{"id": "d_1"}"#.to_owned()))
     /// });
-    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(canned_responses).build()?;
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(responder).build()?;
     /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
     /// # Ok(()) }
     /// ```
