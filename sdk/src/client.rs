@@ -13,7 +13,7 @@ use crate::{
         deals::Deals,
         operations::Operations,
         response::RawResponse,
-        service::{Propagate, Service, more_than_zero},
+        service::{Propagate, Service, check_more_than_zero},
     },
     error::call::Error,
     json::unreadable::Unreadable,
@@ -79,7 +79,7 @@ impl Client {
     /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
     ///
     /// # Errors
-    /// Of kind `Config` if a variable is missing or invalid, or if there are both a key and a file.
+    /// Of kind `Config` if a variable is missing or invalid, or if the variables for the key and for its file are both set.
     pub fn from_env() -> Result<Self, Error> {
         let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
         let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Calls on agents.
+    /// Returns the calls on agents.
     pub fn agents(&self) -> Agents {
         Agents {
             service: Arc::clone(&self.service),
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Calls on deals.
+    /// Returns the calls on deals.
     pub fn deals(&self) -> Deals {
         Deals {
             service: Arc::clone(&self.service),
@@ -134,18 +134,18 @@ impl Client {
         method: Method,
         segments: impl AsRef<[&'s str]>,
     ) -> Call<RawResponse> {
-        // Any segment may be an identifier, so the template for messages shows none.
+        // Any segment may be an identifier, so the path template for messages shows no segment.
         let mut template = wire::API_PREFIX.to_owned();
         let mut path = Ok(wire::API_PREFIX.to_owned());
-        for (at, part) in segments.as_ref().iter().enumerate() {
+        for (index, segment) in segments.as_ref().iter().enumerate() {
             template.push_str("/{}");
-            if at == 0 && (*part == "v1" || part.contains('/')) {
+            if index == 0 && (*segment == "v1" || segment.contains('/')) {
                 path = Err(Error::config(
                     "the first segment is v1 or contains a slash: pass the segments separately and without /v1, such \
                      as \"deals\" and then the id",
                 ));
             }
-            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(part)?)));
+            path = path.and_then(|path| Ok(format!("{path}/{}", escape_segment(segment)?)));
         }
         let operation = Operation {
             method,
@@ -154,29 +154,30 @@ impl Client {
         Call::new(Arc::clone(&self.service), operation, path, read_raw)
     }
 
-    /// The maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
+    /// Returns the maximum duration of a call, including all attempts; see [`ClientBuilder::timeout`].
     pub fn timeout(&self) -> Duration {
         self.service.total_timeout
     }
 
-    /// The number of retries after the first attempt; see [`RetryPolicy::max_retries`].
+    /// Returns the number of retries after the first attempt; see [`RetryPolicy::max_retries`].
     pub fn max_retries(&self) -> u32 {
         self.service.retry.retry_limit()
     }
 
-    /// The origin of the base URL, such as `https://deals.example.com`. For bindings, which give each service its own runtime.
+    /// Returns the origin of the base URL, such as `https://deals.example.com`. For bindings, which give each service its own
+    /// runtime.
     #[doc(hidden)]
     pub fn origin(&self) -> String {
         self.service.base_url.origin().ascii_serialization()
     }
 
-    /// Returns true if this client shares the other one's connections; see [`ClientBuilder::share_connections`].
+    /// Returns true if this client and the client `with` use the same connections; see [`ClientBuilder::share_connections`].
     pub fn shares_connections(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.pools, &with.service.pools)
     }
 
-    /// Returns true if this client and the other one share the rate limit, the pauses that the service asks for, and the retry quota; see
-    /// [`ClientBuilder::share_connections`].
+    /// Returns true if this client and the client `with` share the rate limit, the pauses that the service asks for, and the
+    /// retry quota; see [`ClientBuilder::share_connections`].
     pub fn shares_limits(&self, with: &Client) -> bool {
         Arc::ptr_eq(&self.service.limits, &with.service.limits)
     }
@@ -217,7 +218,7 @@ impl fmt::Debug for Client {
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 ///
-/// `C` is the type it builds: this client, or the [blocking one](crate::blocking::Client).
+/// `C` is the type of the client to build: this async client, or the [blocking client](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
 pub struct ClientBuilder<C = Client> {
@@ -232,7 +233,7 @@ pub struct ClientBuilder<C = Client> {
     retry: RetryPolicy,
     unreadable: Unreadable,
     rate_limit: Option<f64>,
-    /// The route in these settings is set when the client is built.
+    /// The settings of connections. Their route is set when the client is built.
     connections: ConnectionSettings,
     transport: Option<Transport>,
     pub(crate) share_with: Option<C>,
@@ -275,28 +276,31 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets your key: 1 to 1,024 visible ASCII characters. This, [`service_key_file`](Self::service_key_file) and
-    /// [`service_key_provider`](Self::service_key_provider) replace each other.
+    /// Sets your key: 1 to 1,024 visible ASCII characters. A client has one source of its key: this setting,
+    /// [`service_key_file`](Self::service_key_file) and [`service_key_provider`](Self::service_key_provider) replace each
+    /// other.
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::Text(key.into()))
     }
 
     /// Sets a file with the key, such as a mounted secret. White space around the key is ignored.
     ///
-    /// The file is read when the client is built, again by calls more than a second later, and when the service responds with a 401.
-    /// So a new key is used from the next second on, and a call that was rejected with the old key is sent again with the new key:
-    /// see [`RetryPolicy`]. Replace the file by renaming another file over it, as Kubernetes does with mounted secrets. While the file
-    /// is unreadable or empty, calls use the last key until the service rejects it.
+    /// The file is read when the client is built. It is read again by a call that starts more than a second after the last
+    /// reading, and when the service responds with a 401. So a new key is used after at most a second. A call that was rejected
+    /// with the old key is sent again with the new key: see [`RetryPolicy`]. Replace the file by renaming another file over it,
+    /// as Kubernetes does with mounted secrets. While the file is unreadable or empty, calls use the last key until the service
+    /// rejects it.
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::File(path.into()))
     }
 
     /// Sets a provider of the key, such as a closure that gets the key from a vault; [`KeyProvider`] has an example.
     ///
-    /// The provider is called when a call needs a key. The key is cached until it [expires](crate::ServiceKey::expires_in), or until
-    /// the service responds with a 401: if the provider then returns a new key, the call is sent again with that key, even a create
-    /// (see [`RetryPolicy`]). Calls in flight share one request to the provider. If the provider fails or does not return within the
-    /// call's timeout, the call fails with kind [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
+    /// The provider is called when a call needs a key. The key is cached until it [expires](crate::ServiceKey::expires_in), or
+    /// until the service responds with a 401: if the provider then returns a new key, the call is sent again with that key,
+    /// even a create (see [`RetryPolicy`]). Calls that wait for a key at the same time share one request to the provider. If
+    /// the provider fails or does not return within the call's timeout, the call fails with kind
+    /// [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::from_provider(provider))
     }
@@ -334,12 +338,12 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one every
-    /// two seconds. Default: no limit.
+    /// Sets the maximum number of requests per second, over all of the client's calls and their attempts; `0.5` is one request
+    /// every two seconds. Default: no limit.
     ///
     /// Requests are evenly spaced and sent in order of arrival. If the limit delays a call beyond its timeout, the call fails
-    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones: other clients and
-    /// processes have their own.
+    /// immediately, with kind `Throttled` and outcome `NotSent`. The limit applies to a client and its clones. Other clients
+    /// and processes have limits of their own.
     ///
     /// In addition, a client learns what the service accepts. After a 429, or a 503 with `Retry-After`, all its
     /// calls wait as long as the service asks, but at most a minute if the response was to another call. They then
@@ -364,8 +368,8 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Sets the maximum number of idle connections for the next calls; with 0, no connection is reused. By default there is no maximum:
-    /// the client keeps as many as were in use at the same time in the last seconds.
+    /// Sets the maximum number of idle connections that the client keeps for later calls. With 0, no connection is reused. By
+    /// default there is no maximum: the client keeps as many as were in use at the same time in the last seconds.
     ///
     /// GET and HEAD reuse a connection for up to 30 s, all other requests only within 1 s of the previous request: the service may
     /// close an older connection just as the request is sent, and then it is unknown whether the service acted.
@@ -382,7 +386,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the handling of an unreadable optional field of a response. By default, such a field is an error of the call. With
-    /// [`Unreadable::Skip`], one event for each such response names the fields.
+    /// [`Unreadable::Skip`], the field is skipped, and a log event for each response names its skipped fields.
     ///
     /// ```
     /// use dealkit::{Client, Unreadable};
@@ -406,21 +410,21 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Adds a header to every request. The service key and the headers that frame the message cannot be set.
+    /// Adds a header to every request. The service key and the headers that frame the message, such as `Content-Length`, cannot
+    /// be set.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
         self
     }
 
-    /// Sets the proxy, such as `http://user:password@proxy.example.com:3128`, instead of the one in the environment. It must be an HTTP
-    /// proxy; SOCKS is not supported. A service on a loopback address is always called directly.
+    /// Sets the proxy, such as `http://user:password@proxy.example.com:3128`, instead of the proxy in the environment
+    /// variables. It must be an HTTP proxy; SOCKS is not supported. A service on a loopback address is always called directly.
     ///
-    /// The environment is read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base
-    /// URL's scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses,
-    /// networks such as `10.0.0.0/8`, or `*`, separated by commas or spaces; a host may have a port. Each variable name
-    /// may be in lower case, and an empty variable counts as unset. In a CGI program, `HTTP_PROXY` is ignored, because a
-    /// request can set it.
+    /// The environment variables are read when the client is built: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the base URL's
+    /// scheme, otherwise `ALL_PROXY`. `NO_PROXY` is a list of hosts (each including all its subdomains), addresses, networks
+    /// such as `10.0.0.0/8`, or `*`, separated by commas or spaces; a host may have a port. Each variable name may be in lower
+    /// case, and an empty variable counts as unset. In a CGI program, `HTTP_PROXY` is ignored, because a request can set it.
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());
         self
@@ -447,16 +451,16 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Trusts only these CA certificates (PEM), and not the system's. When combined with
-    /// [`root_certificates`](Self::root_certificates), the certificates given to either are trusted.
+    /// Trusts only these CA certificates (PEM), and not the system's. If you also call
+    /// [`root_certificates`](Self::root_certificates), the certificates from both calls are trusted.
     pub fn only_root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
-        self.connections.tls.without_system = true;
+        self.connections.tls.excludes_system = true;
         self
     }
 
-    /// Presents this certificate to a service that requires one (mutual TLS). The PEM contains the certificate, any
-    /// intermediate certificates, and the unencrypted private key.
+    /// Presents this certificate to a service that requires a client certificate (mutual TLS). The PEM contains the
+    /// certificate, any intermediate certificates, and the unencrypted private key.
     ///
     /// ```no_run
     /// # use dealkit::Client;
@@ -474,10 +478,10 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Presents the certificate in a file, with the private key in another file or the same one; both in the form that
-    /// [`identity`](Self::identity) takes. The files are read when the client is built, and again when a connection is made more than a
-    /// second later, so every new connection uses a replaced certificate. While the files are unreadable or do not match, the previous
-    /// certificate is used.
+    /// Presents the certificate in a file, with the private key in another file or in the same file; both in the form that
+    /// [`identity`](Self::identity) takes. The files are read when the client is built, and again when a connection is made
+    /// more than a second later, so every new connection uses a replaced certificate. While the files are unreadable or do not
+    /// match, the previous certificate is used.
     ///
     /// Each new connection makes a full handshake, so that the service sees the certificate.
     pub fn identity_files(
@@ -490,12 +494,13 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Speaks HTTP/2 without negotiation, for a service that speaks it without TLS. Over TLS, the two sides negotiate HTTP/2 anyway.
+    /// Speaks HTTP/2 without negotiation, for a service that speaks HTTP/2 without TLS. Over TLS, client and service negotiate
+    /// HTTP/2 anyway.
     pub fn http2_prior_knowledge(self, http2: bool) -> Self {
         self.set_versions(Versions::Http2, http2)
     }
 
-    /// Speaks HTTP/1.1 only. By default, HTTP/2 is spoken over TLS if the service does. This and
+    /// Speaks HTTP/1.1 only. By default, the client speaks HTTP/2 over TLS if the service supports HTTP/2. This setting and
     /// [`http2_prior_knowledge`](Self::http2_prior_knowledge) replace each other.
     pub fn http1_only(self, http1: bool) -> Self {
         self.set_versions(Versions::Http1, http1)
@@ -517,9 +522,9 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes
-    /// headers such as `traceparent`. If the call or the client already sets a header with one of these names,
-    /// none of them is sent. A propagator of baggage would send that to the service, too: use `TraceContextPropagator` alone.
+    /// Propagates the current trace with each call: `write` runs once per call, within its span, and writes headers such as
+    /// `traceparent`. If the call or the client already sets a header with one of these names, none of them is sent. A
+    /// propagator of baggage would send the baggage to the service, too: use `TraceContextPropagator` alone.
     ///
     /// With `tracing-opentelemetry` and `opentelemetry-http`:
     ///
@@ -564,17 +569,17 @@ impl<C: Clone> ClientBuilder<C> {
     /// use http::{Request, Response};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dealkit::Error> {
-    /// let canned = tower::service_fn(async |request: Request<Bytes>| {
+    /// let responder = tower::service_fn(async |request: Request<Bytes>| {
     ///     assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
     ///     Ok::<_, Infallible>(Response::new(r#"{"id": "d_1"}"#.to_owned()))
     /// });
-    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(canned).build()?;
+    /// let client = Client::builder().base_url("https://deals.example.com").service_key("my-key").transport(responder).build()?;
     /// assert_eq!(client.deals().retrieve("d_1").await?.id, "d_1");
     /// # Ok(()) }
     /// ```
     // The transport is a tower service rather than a trait of dealkit: HTTP clients, middleware and servers are tower services
-    // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent. Version 0.3
-    // of tower-service is the only one since 2019. A second method could take another version.
+    // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent.
+    // Version 0.3 has been the only version of tower-service since 2019. For another version, a second method could be added.
     pub fn transport<S, B>(mut self, service: S) -> Self
     where
         S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
@@ -605,14 +610,14 @@ impl<C: Clone> ClientBuilder<C> {
         self
     }
 
-    /// Checks the settings and creates the async client, on which the other clients are built.
+    /// Checks the settings and creates the async client, which the blocking client wraps.
     pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
-        let base = self.parse_base_url()?;
-        let other = share_with.map(|client| &*client.service);
-        let keys = self.share_or_create_keys(other)?;
+        let service_url = self.parse_base_url()?;
+        let other_service = share_with.map(|client| &*client.service);
+        let keys = self.share_or_create_keys(other_service)?;
         let headers = self.parse_headers()?;
         let settings = ConnectionSettings {
-            route: self.choose_route(&base)?,
+            route: self.choose_route(&service_url)?,
             ..self.connections
         };
         for (setting, timeout) in [
@@ -620,27 +625,32 @@ impl<C: Clone> ClientBuilder<C> {
             (Setting::AttemptTimeout, settings.attempt_timeout),
             (Setting::ConnectTimeout, Some(settings.connect_timeout)),
         ] {
-            timeout.map_or(Ok(()), |timeout| more_than_zero(setting, timeout))?;
+            timeout.map_or(Ok(()), |timeout| check_more_than_zero(setting, timeout))?;
         }
         let limits = SharedLimits::new(self.rate_limit).map_err(Error::config)?;
-        let pools = Pools::share_or_create(settings, other.map(|other| Arc::clone(&other.pools)))
-            .map_err(Error::config)?;
-        let is_equivalent = |other: &&Service| {
-            other.base_url == base
-                && Arc::ptr_eq(&other.keys, &keys)
-                && other.limits.has_same_rate_limit(&limits)
+        let pools = Pools::share_or_create(
+            settings,
+            other_service.map(|other_service| Arc::clone(&other_service.pools)),
+        )
+        .map_err(Error::config)?;
+        let is_equivalent = |other_service: &&Service| {
+            other_service.base_url == service_url
+                && Arc::ptr_eq(&other_service.keys, &keys)
+                && other_service.limits.has_same_rate_limit(&limits)
         };
-        let limits = match other.filter(is_equivalent) {
-            Some(other) => Arc::clone(&other.limits),
+        let limits = match other_service.filter(is_equivalent) {
+            Some(other_service) => Arc::clone(&other_service.limits),
             None => Arc::new(limits),
         };
         #[cfg(feature = "ledger")]
-        let ledgers = other.map_or_else(Arc::default, |other| Arc::clone(&other.ledgers));
+        let ledgers = other_service.map_or_else(Arc::default, |other_service| {
+            Arc::clone(&other_service.ledgers)
+        });
         Ok(Client {
             service: Arc::new(Service {
                 pools,
                 limits,
-                base_url: base,
+                base_url: service_url,
                 headers: Arc::new(headers),
                 keys,
                 total_timeout: self.total_timeout,
@@ -656,7 +666,7 @@ impl<C: Clone> ClientBuilder<C> {
 
     fn parse_base_url(&self) -> Result<Url, Error> {
         let Some(text) = &self.base_url else {
-            return Err(missing_setting(Setting::BaseUrl, BASE_URL_VARIABLE));
+            return Err(missing_setting_error(Setting::BaseUrl, BASE_URL_VARIABLE));
         };
         let url = base_url::parse(text)
             .map_err(|problem| Error::invalid_setting(Setting::BaseUrl, problem))?;
@@ -672,13 +682,16 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(url)
     }
 
-    /// Returns the keys of the other client if they come from the same source, or new ones.
-    fn share_or_create_keys(&self, other: Option<&Service>) -> Result<Arc<Keys>, Error> {
+    /// Returns the keys of the other client if they come from the same source, otherwise new keys.
+    fn share_or_create_keys(&self, other_service: Option<&Service>) -> Result<Arc<Keys>, Error> {
         let Some(source) = &self.key else {
-            return Err(missing_setting(Setting::ServiceKey, SERVICE_KEY_VARIABLE));
+            return Err(missing_setting_error(
+                Setting::ServiceKey,
+                SERVICE_KEY_VARIABLE,
+            ));
         };
-        match other.filter(|other| other.keys.are_from(source)) {
-            Some(other) => Ok(Arc::clone(&other.keys)),
+        match other_service.filter(|other_service| other_service.keys.have_source(source)) {
+            Some(other_service) => Ok(Arc::clone(&other_service.keys)),
             None => Keys::new(source.clone()).map_err(Error::config),
         }
     }
@@ -706,23 +719,23 @@ impl<C: Clone> ClientBuilder<C> {
         Ok(headers)
     }
 
-    fn choose_route(&self, base: &Url) -> Result<Route, Error> {
+    fn choose_route(&self, service_url: &Url) -> Result<Route, Error> {
         if let Some(transport) = &self.transport {
             return Ok(Route::Transport(transport.clone()));
         }
-        let set = self
+        let configured_proxy = self
             .proxy
             .as_deref()
             .map(Proxy::parse)
             .transpose()
             .map_err(Error::config)?;
-        // A proxy would receive the key of a service on this machine.
-        if is_loopback(base) {
+        // A service on this machine is called directly, because a proxy would receive its key.
+        if is_loopback(service_url) {
             return Ok(Route::Direct);
         }
-        let proxy = match set {
+        let proxy = match configured_proxy {
             Some(proxy) => Some(proxy),
-            None => Proxy::from_environment(base).map_err(Error::config)?,
+            None => Proxy::from_environment(service_url).map_err(Error::config)?,
         };
         Ok(proxy.map_or(Route::Direct, Route::Proxy))
     }
@@ -732,8 +745,8 @@ impl ClientBuilder {
     /// Checks the settings and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The message names the invalid setting and the values that it accepts, and contains neither the key nor the
-    /// URL.
+    /// Of kind `Config`. The message names the invalid setting and the values that the setting accepts. It contains neither the
+    /// service key nor the base URL.
     pub fn build(self) -> Result<Client, Error> {
         let share_with = self.share_with.clone();
         self.build_async(share_with.as_ref())
@@ -742,7 +755,7 @@ impl ClientBuilder {
 
 opaque_debug!(ClientBuilder<C>);
 
-fn missing_setting(setting: Setting, variable: &'static str) -> Error {
+fn missing_setting_error(setting: Setting, variable: &'static str) -> Error {
     Error::invalid_setting(
         setting,
         format!("is missing: set it, or {variable} with Client::from_env()"),

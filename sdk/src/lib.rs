@@ -82,7 +82,7 @@
 //! | feature | default | what for |
 //! |---|---|---|
 //! | `client` | yes | the HTTP client, with TLS from rustls; without it, the crate provides only models, values and rules, also for `wasm32-unknown-unknown` |
-//! | `rustls` | yes | ring for its cryptography, which requires a C compiler to build; without it, the program installs a provider, such as aws-lc or graviola |
+//! | `rustls` | yes | ring as the cryptography of TLS, which requires a C compiler to build; without this feature, the program installs a cryptography provider, such as aws-lc or graviola |
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `ledger` | no | [`dealkit::ledger`](ledger), jobs that survive a crash; compiles SQLite, which requires a C compiler |
 //! | `ledger-postgres` | no | ledgers in PostgreSQL, too, for jobs on many machines |
@@ -91,12 +91,13 @@
 //!
 //! # Logs and traces
 //!
-//! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`: a span for each
-//! call, an event when it ends, at INFO or, if it failed, at WARN, one at WARN for each retry and each pause that the
-//! service asks for, one at INFO that names the fields of a response that were [skipped](Unreadable::Skip), and one at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP
-//! (`http.request.method`, `url.template`, `http.response.status_code`, `error.type`) or, where there are none, names
-//! that begin with `dealkit.` (`attempts`, `outcome`, `effect`, `request_id`, `unreadable` and `pointers`; in seconds `duration`, the `wait` that it includes,
-//! and the `delay` that follows).
+//! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`. Each call has a span, and
+//! an event at its end: at INFO, or at WARN if the call failed. There are further events at WARN for each retry and for each
+//! pause that the service asks for, at INFO with the names of the fields of a response that were [skipped](Unreadable::Skip),
+//! and at DEBUG for each last attempt. Fields have OpenTelemetry's names for HTTP (`http.request.method`, `url.template`,
+//! `http.response.status_code`, `error.type`). The names of all other fields begin with `dealkit.`: `attempts`, `outcome`,
+//! `effect`, `request_id`, `unreadable` and `pointers` and, in seconds, `duration`, the `wait` that the duration includes, and
+//! the `delay` that follows an attempt.
 #![cfg_attr(
     feature = "client",
     doc = "[`ClientBuilder::propagate`] propagates a trace to the service."

@@ -73,7 +73,7 @@ use crate::{
     model::{Agent, CreateAgent, Deal},
     specification::wire,
     transport::{
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
         response::HttpResponse,
@@ -81,7 +81,7 @@ use crate::{
     value::opaque_debug,
 };
 
-/// Builds an [`Error`] like one that a call returns, from what a test specifies.
+/// Builds an [`Error`] like the errors of calls, with the properties that a test specifies.
 ///
 /// As in a real call, the outcome, the problem and the violations follow from the status and the body, and the wait follows
 /// from the header `Retry-After`, unless the test sets them.
@@ -116,8 +116,8 @@ impl ErrorBuilder {
     /// ```
     /// use dealkit::{Agent, Outcome, StatusCode, test_util::ErrorBuilder};
     ///
-    /// let cut = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
-    /// let error = ErrorBuilder::from_error(cut).response_status(StatusCode::CREATED).build();
+    /// let decode_error = Agent::from_json(r#"{"id": "a_1""#).unwrap_err();
+    /// let error = ErrorBuilder::from_error(decode_error).response_status(StatusCode::CREATED).build();
     /// assert_eq!(error.outcome(), Outcome::Succeeded);
     /// assert_eq!(error.body(), Some(&br#"{"id": "a_1""#[..]));
     /// ```
@@ -144,16 +144,16 @@ impl ErrorBuilder {
     /// Makes the error of a call that timed out after this duration. The request was sent, and no response arrived, so the
     /// outcome is `Unknown`.
     pub fn timeout(after: Duration) -> Self {
-        Self::from_cause(TransportCause::Timeout(after, Sent::Possibly))
+        Self::from_cause(TransportCause::Timeout(after, SentPart::Possibly))
     }
 
-    /// Makes the error of a call without a connection, for this reason, which is the error's
-    /// [`source`](std::error::Error::source). The outcome is `NotSent`.
+    /// Makes the error of a call that got no connection. The reason is the error's [`source`](std::error::Error::source). The
+    /// outcome is `NotSent`.
     pub fn connect(reason: impl Into<String>) -> Self {
         Self::from_cause(TransportCause::Connect(None, Some(reason.into().into())))
     }
 
-    /// Makes the error of a connection that broke before a response had arrived, for this reason, which is the error's
+    /// Makes the error of a connection that broke before a response had arrived. The reason is the error's
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
         Self::from_cause(TransportCause::Interrupted(reason.into().into(), None))
@@ -177,14 +177,14 @@ impl ErrorBuilder {
         self
     }
 
-    /// Sets the outcome, in place of the one that follows from the other values: for a timeout before anything was sent, for
-    /// example, or after an earlier attempt on which the service may have acted.
+    /// Sets the outcome, in place of the outcome that follows from the other values. Examples are a timeout before anything was
+    /// sent, and an earlier attempt on which the service may have acted.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.error = self.error.with_outcome(outcome);
         self
     }
 
-    /// Sets the time to wait before the next attempt, in place of the one in the headers.
+    /// Sets the time to wait before the next attempt, in place of the time in the headers.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
@@ -224,12 +224,12 @@ impl ErrorBuilder {
 
     /// Builds the error.
     pub fn build(self) -> Error {
-        let in_headers = self.response.as_ref().and_then(HttpResponse::retry_after);
+        let header_wait = self.response.as_ref().and_then(HttpResponse::retry_after);
         let error = match self.response {
             Some(response) => self.error.with_response(response),
             None => self.error,
         };
-        error.with_attempts(self.attempts, self.retry_after.or(in_headers))
+        error.with_attempts(self.attempts, self.retry_after.or(header_wait))
     }
 }
 
@@ -280,7 +280,7 @@ impl<T> Response<T> {
                 ..HttpResponse::for_test()
             },
             unreadable: crate::Unreadable::default(),
-            context: None,
+            run_in_span: None,
             value,
         }
     }
@@ -332,7 +332,7 @@ impl LedgerRow {
     }
 }
 
-/// Replaces a [`Client`](crate::Client) in tests. Functions of the test return the results of the operations.
+/// Replaces a [`Client`](crate::Client) in tests. The test sets a function for each operation, which returns the result.
 ///
 /// An operation without a function returns an error of kind `Config`.
 ///
@@ -359,20 +359,21 @@ impl LedgerRow {
 /// ```
 #[derive(Clone)]
 pub struct Stub {
-    create: Arc<Create>,
-    retrieve: Arc<Retrieve>,
+    create: Arc<CreateFunction>,
+    retrieve: Arc<RetrieveFunction>,
 }
 
-type Create = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
-type Retrieve = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
+type CreateFunction = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
+type RetrieveFunction = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
 
 impl Stub {
     /// Makes a stub without functions.
     pub fn new() -> Self {
-        let missing = |name| Error::config(format!("the stub has no function: call Stub::{name}"));
+        let missing_function =
+            |name| Error::config(format!("the stub has no function: call Stub::{name}"));
         Self {
-            create: Arc::new(move |_| Err(missing("on_create_agent"))),
-            retrieve: Arc::new(move |_| Err(missing("on_retrieve"))),
+            create: Arc::new(move |_| Err(missing_function("on_create_agent"))),
+            retrieve: Arc::new(move |_| Err(missing_function("on_retrieve"))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The client for programs without an async runtime (feature `blocking`).
 //!
-//! All names are the same as in the async client; a call is made with `send()` instead of being awaited. The calls run on the
-//! calling thread; a background thread runs only while you iterate over the results of many calls.
+//! All names are the same as in the async client, but a call is made with `send()` instead of being awaited. Calls run on the
+//! calling thread. A background thread runs only while you iterate over the results of many calls.
 //!
 //! ```no_run
 //! use dealkit::blocking::Client;
@@ -33,8 +33,8 @@ use crate::{
 
 /// The blocking client. Cheap to clone, and meant to be shared between threads. There is an [example](self).
 ///
-/// It also works on a thread of an async runtime, but blocks that thread: await the calls of
-/// [`dealkit::Client`](crate::Client) there instead, or make blocking calls on a thread for blocking work.
+/// This client also works on a thread of an async runtime, but blocks the thread. On such a thread, await the calls of
+/// [`dealkit::Client`](crate::Client) instead, or make the blocking calls on a thread for blocking work (`spawn_blocking`).
 #[derive(Clone)]
 pub struct Client {
     client: crate::Client,
@@ -57,12 +57,11 @@ pub type CallWithResponse<T> = crate::CallWithResponse<T, Blocking>;
 #[cfg(feature = "ledger")]
 pub type CreateOnce<T = Agent> = crate::CreateOnce<T, Blocking>;
 
-/// Retrieves many deals: a value to configure and iterate over; see
+/// A job that retrieves many deals: configure it, then iterate over its results; see
 /// [`dealkit::RetrieveMany`](crate::RetrieveMany).
 pub type RetrieveMany<I, T = Deal> = crate::RetrieveMany<I, T, Blocking>;
 
-/// Creates many agents: a value to configure and iterate over; see
-/// [`dealkit::CreateMany`](crate::CreateMany).
+/// A job that creates many agents: configure it, then iterate over its results; see [`dealkit::CreateMany`](crate::CreateMany).
 ///
 /// ```no_run
 /// # fn example(client: dealkit::blocking::Client, rows: Vec<dealkit::CreateAgent>) {
@@ -112,23 +111,23 @@ impl Blocking {
         let Some(runtime) = &self.runtime.0 else {
             return Err(Error::config("the runtime has been shut down"));
         };
-        let work = || {
+        let block_on_future = || {
             runtime.block_on(async {
-                // Between calls, the runtime does not poll the idle connections. Yielding once lets it detect the connections
-                // that the service has closed, before a request is sent over one.
+                // This runtime runs only during calls, so it does not notice when the service closes an idle connection.
+                // Yielding once lets the runtime notice closed connections before a request is sent over one of them.
                 tokio::task::yield_now().await;
                 future.await
             })
         };
         if Handle::try_current().is_err() {
-            return Ok(work());
+            return Ok(block_on_future());
         }
-        // Tokio panics if one runtime is driven on a thread of another, so this borrows a thread.
-        let joined = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        // Tokio panics if one runtime is driven on a thread of another runtime. So the future runs on a new thread.
+        let join_result = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, block_on_future)?;
             std::io::Result::Ok(thread.join())
         });
-        match joined {
+        match join_result {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => Err(Error::thread_not_started(&error)),
@@ -139,7 +138,7 @@ impl Blocking {
 opaque_debug!(Blocking);
 
 impl Client {
-    /// Returns a builder with all defaults; only the base URL and the service key are missing. For the options, see
+    /// Returns a builder with the default settings. The base URL and the service key have no defaults. For the settings, see
     /// [`dealkit::ClientBuilder`](crate::ClientBuilder).
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
@@ -148,7 +147,7 @@ impl Client {
     /// Wraps an async client.
     ///
     /// # Errors
-    /// Of kind `Config` if the operating system denies something that the runtime needs.
+    /// Of kind `Config` if the operating system denies a resource that the runtime needs, such as a file descriptor.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         Ok(Self {
             client,
@@ -214,12 +213,13 @@ impl ClientBuilder {
     /// Checks the configuration and creates the client.
     ///
     /// # Errors
-    /// Of kind `Config`. The message names the wrong setting and the values that it accepts, and contains neither the key nor
-    /// the URL. Also if the operating system denies something that the runtime needs.
+    /// Of kind `Config`. The message names the invalid setting and the values that the setting accepts. It contains neither the
+    /// service key nor the base URL. Also if the operating system denies a resource that the runtime needs, such as a file
+    /// descriptor.
     pub fn build(self) -> Result<Client, Error> {
         let shared = self.share_with.clone();
         let client = self.build_async(shared.as_ref().map(|shared| &shared.client))?;
-        // The runtime that made a connection drives it, so clients that share connections share the runtime.
+        // A connection is driven by the runtime on which it was made. So clients that share connections also share a runtime.
         let mode = match shared {
             Some(shared) => shared.mode,
             None => Blocking::new()?,
@@ -248,8 +248,8 @@ impl<T: Send> Call<T> {
 #[cfg(feature = "ledger")]
 impl<I, T> crate::CreateMany<I, T, Blocking> {
     /// Calls `resolve` for each unresolved row before the row is sent again; see
-    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve). It is called on separate threads, which it
-    /// may block; a job that is cancelled does not wait for it.
+    /// [`dealkit::CreateMany::resolve`](crate::CreateMany::resolve). `resolve` runs on separate threads, and may block them. A
+    /// job that is cancelled does not wait for `resolve`.
     pub fn resolve<F, E>(self, resolve: F) -> Self
     where
         F: Fn(crate::ledger::UnresolvedRow) -> Result<crate::ledger::Resolution, E>
@@ -272,7 +272,7 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
 
 #[cfg(feature = "ledger")]
 impl<T: Send + 'static> CreateOnce<T> {
-    /// Makes the call, unless the ledger has an outcome of the key, and waits until it completes.
+    /// Makes the call, unless the ledger already has an outcome of the idempotency key, and waits for the result.
     ///
     /// # Errors
     /// See [`dealkit::Call::once`](crate::Call::once).

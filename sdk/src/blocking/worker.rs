@@ -1,4 +1,4 @@
-//! Jobs of many calls on a background thread, whose results are an iterator.
+//! Iterator over the results of many calls, which a background thread makes.
 
 use std::{
     future::poll_fn,
@@ -22,8 +22,8 @@ use crate::{
     value::opaque_debug,
 };
 
-/// Starts the thread that makes the calls. If the operating system does not start it, no call is made, and the result of each input
-/// is an error of kind `Config`.
+/// Starts the thread that makes the calls. If the operating system does not start the thread, no call is made, and the result
+/// of each input is an error of kind `Config`.
 impl<I, O> IntoIterator for Bulk<I, O, Blocking>
 where
     I: Iterator<Item: Into<O::Input>>,
@@ -34,15 +34,16 @@ where
 
     fn into_iter(self) -> Iter<I, O> {
         let mode = self.mode.clone();
-        let (inputs, in_flight) = self.into_queue();
+        let (inputs, in_flight) = self.into_limited_parts();
         let cancel = CancelHandle {
             job: in_flight.job(),
             token: CancellationToken::new(),
         };
-        let (sender, pushed) = unbounded_channel();
+        let (sender, input_receiver) = unbounded_channel();
         let (events_sender, events) = channel();
         let token = cancel.token.clone();
-        let run = move || drop(mode.run(make_calls(in_flight, pushed, events_sender, token)));
+        let run =
+            move || drop(mode.run(make_calls(in_flight, input_receiver, events_sender, token)));
         Iter {
             inputs,
             in_flight: 0,
@@ -50,27 +51,27 @@ where
             sender: Some(sender),
             events,
             thread: thread::Builder::new().spawn(run).map(Some),
-            taken: 0,
+            taken_count: 0,
         }
     }
 }
 
 /// The results of a [`RetrieveMany`](super::RetrieveMany) or [`CreateMany`](super::CreateMany), one for each input.
 ///
-/// A background thread drives the calls in flight, so that results arrive while the caller works on earlier ones; the thread
-/// ends with the iterator. A [`CancelHandle`] cancels the job from another thread.
+/// A background thread makes the calls, so results arrive while the caller still works on earlier results. The thread ends when
+/// the iterator is dropped. A [`CancelHandle`] cancels the job from another thread.
 pub struct Iter<I, O: BulkOperation> {
     inputs: Inputs<I>,
     /// The number of inputs that were sent to the thread and whose results were not returned yet.
     in_flight: usize,
     cancel: CancelHandle,
-    /// Sends inputs to the thread. `None` only while the iterator is dropped.
+    /// Sends inputs to the thread. `None` only while the iterator is being dropped.
     sender: Option<UnboundedSender<O::Input>>,
     events: Receiver<Event<O::Item>>,
     /// `None` once the thread was joined; an error if the thread was not started.
     thread: io::Result<Option<JoinHandle<()>>>,
-    /// The number of inputs taken without a thread.
-    taken: usize,
+    /// The number of inputs that were taken although the thread was not started.
+    taken_count: usize,
 }
 
 /// An event of the background thread.
@@ -83,7 +84,7 @@ enum Event<T> {
 impl<I, O: BulkOperation> Iter<I, O> {
     /// See [`dealkit::CreateStream::stop`](crate::CreateStream::stop).
     pub fn stop(&mut self) {
-        self.inputs.end();
+        self.inputs.end_iteration();
     }
 
     /// See [`dealkit::CreateStream::cancel`](crate::CreateStream::cancel).
@@ -91,7 +92,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
         self.cancel.cancel();
         let mut items = Vec::new();
         while self.in_flight > 0 {
-            items.extend(self.wait());
+            items.extend(self.wait_for_event());
         }
         items
     }
@@ -106,8 +107,8 @@ impl<I, O: BulkOperation> Iter<I, O> {
         thread.map(JoinHandle::join)
     }
 
-    /// Waits for the next event, and returns its result, if it has one.
-    fn wait(&mut self) -> Option<O::Item> {
+    /// Waits for the next event of the thread. Returns the result that the event contains, if any.
+    fn wait_for_event(&mut self) -> Option<O::Item> {
         match self.events.recv() {
             Ok(Event::Item(item)) => {
                 self.in_flight -= 1;
@@ -116,7 +117,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
             Ok(Event::Cancelled(calls)) => self.in_flight -= calls,
             // The thread has panicked.
             Err(RecvError) => {
-                self.inputs.end();
+                self.inputs.end_iteration();
                 self.in_flight = 0;
                 if let Some(Err(panic)) = self.join_thread() {
                     resume_unwind(panic);
@@ -136,29 +137,29 @@ where
 
     fn next(&mut self) -> Option<O::Item> {
         if let Err(error) = &self.thread {
-            let (error, index) = (Error::thread_not_started(error), self.taken);
+            let (error, index) = (Error::thread_not_started(error), self.taken_count);
             let input = self.inputs.next(0)?;
-            self.taken += 1;
+            self.taken_count += 1;
             return Some(O::fail(index, input.into(), error));
         }
         loop {
             while let Some(input) = self.inputs.next(self.in_flight) {
                 self.in_flight += 1;
-                // Fails only if the thread has panicked, which `wait` reports.
+                // Fails only if the thread has panicked, which `wait_for_event` reports.
                 let _ = self.sender.as_ref().map(|sender| sender.send(input.into()));
             }
             if self.in_flight == 0 {
                 return None;
             }
-            if let Some(item) = self.wait() {
+            if let Some(item) = self.wait_for_event() {
                 return Some(item);
             }
         }
     }
 }
 
-/// Cancels the calls in flight. The outcomes of their rows are written to a ledger after this has returned. If no call is in
-/// flight, the ledger is closed when this returns.
+/// Cancels the calls in flight. If there is a ledger, the outcomes of their rows are recorded after `drop` has returned. If no
+/// call is in flight, the ledger is closed when `drop` returns.
 impl<I, O: BulkOperation> Drop for Iter<I, O> {
     fn drop(&mut self) {
         self.sender = None;
@@ -170,7 +171,7 @@ impl<I, O: BulkOperation> Drop for Iter<I, O> {
 
 opaque_debug!(Iter<I, O: BulkOperation>);
 
-/// Cancels the job of an [`Iter`] from another thread, or from a handler of Ctrl-C that runs on one.
+/// Cancels the job of an [`Iter`] from another thread, such as the thread of a Ctrl-C handler.
 ///
 /// The thread that waits for the next result stops waiting immediately. The iterator then returns the results that
 /// [`cancel`](Iter::cancel) would return, and ends: every row that was taken is returned, with its known outcome.
@@ -202,20 +203,20 @@ impl CancelHandle {
     }
 }
 
-/// Makes the calls whose inputs are pushed. Once the job is cancelled, reports the known results of the calls in flight and of the
-/// inputs that are pushed later.
+/// Makes a call for each input that the iterator sends. Once the job is cancelled, reports the known results of the calls in
+/// flight, and of inputs that arrive later.
 async fn make_calls<O: BulkOperation>(
     mut calls: InFlight<O>,
-    mut pushed: UnboundedReceiver<O::Input>,
+    mut input_receiver: UnboundedReceiver<O::Input>,
     events: Sender<Event<O::Item>>,
-    cancelled: CancellationToken,
+    cancellation: CancellationToken,
 ) {
-    let until_cancelled = poll_fn(|context| {
+    let calls_until_cancelled = poll_fn(|context| {
         loop {
-            if cancelled.is_cancelled() {
+            if cancellation.is_cancelled() {
                 return Poll::Ready(());
             }
-            match pushed.poll_recv(context) {
+            match input_receiver.poll_recv(context) {
                 Poll::Ready(Some(input)) => calls.push(input),
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => match calls.poll_next_unpin(context) {
@@ -226,10 +227,12 @@ async fn make_calls<O: BulkOperation>(
             }
         }
     });
-    cancelled.run_until_cancelled(until_cancelled).await;
+    cancellation
+        .run_until_cancelled(calls_until_cancelled)
+        .await;
     loop {
         loop {
-            match pushed.try_recv() {
+            match input_receiver.try_recv() {
                 Ok(input) => calls.push(input),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
@@ -242,12 +245,12 @@ async fn make_calls<O: BulkOperation>(
             }
         }
         let count = calls.len();
-        let known = calls.cancel().await;
-        drop(events.send(Event::Cancelled(count - known.len())));
-        for item in known {
+        let known_items = calls.cancel().await;
+        drop(events.send(Event::Cancelled(count - known_items.len())));
+        for item in known_items {
             drop(events.send(Event::Item(item)));
         }
-        match pushed.recv().await {
+        match input_receiver.recv().await {
             Some(input) => calls.push(input),
             None => return,
         }

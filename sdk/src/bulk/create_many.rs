@@ -39,18 +39,18 @@ use crate::{
     value::opaque_debug,
 };
 
-/// The default number of creates in flight. A create of 100 ms each makes ten rows a second, so 32 of them make a million rows in
-/// under an hour. A service that accepts fewer at a time rejects the others without acting, and the rate limiter adapts: with a
-/// limit of 4, no row was lost with 8, 16, 32 or 64 in flight. A higher number would leave more rows to look up after a crash,
-/// because the outcome of every row in flight is then unknown.
-const CONCURRENCY: usize = 32;
+/// The default number of creates in flight. If a create takes 100 ms, 32 creates in flight make a million agents in under an
+/// hour. A service that accepts fewer creates at a time rejects the rest without acting, and the rate limiter then slows the
+/// job down: in tests with a limit of 4, no row was lost with 8, 16, 32 or 64 creates in flight. After a crash, the outcome of
+/// every row in flight is unknown. So a higher number would leave more rows to look up.
+const DEFAULT_CONCURRENCY: usize = 32;
 
-/// Creates many agents: a value to configure and turn into a [stream](CreateMany::stream).
+/// A job that creates many agents: configure it, then turn it into a [stream](CreateMany::stream).
 ///
-/// The iterator is consumed only as fast as you take results, so it may be infinite. Every row is returned exactly once,
-/// as one [`Creation`] with its index. A row that fails is one item with an error; the other rows continue. A row that
-/// breaks the rules is never sent: its error has every violation, and the outcome `NotSent`. [`CreateRow`] lists the types
-/// that a row can have.
+/// The iterator is consumed only as fast as you take results, so it may be infinite. Every row is returned exactly once, as one
+/// [`Creation`] with its index. If a row fails, its item has an error, and the other rows continue. A row that breaks the rules
+/// is never sent: its error lists every violation, and has the outcome `NotSent`. [`CreateRow`] lists the types that a row can
+/// have.
 ///
 /// ```no_run
 /// use dealkit::{AgentProfile, CreateAgent};
@@ -83,9 +83,9 @@ const CONCURRENCY: usize = 32;
 ///
 /// # When the service rejects the service key
 ///
-/// Every row would most likely get the same 401 or 403, so such a response stops the job: the rows in flight complete,
-/// the next row gets an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and
-/// the stream ends. Later rows have not been taken from the iterator: continue from there.
+/// After a 401 or 403, every later row would most likely get the same response. So the job stops: the rows in flight complete,
+/// the next row gets an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and the stream ends.
+/// Later rows have not been taken from the iterator: continue from there.
 ///
 /// # Stopping early
 ///
@@ -127,18 +127,18 @@ pub struct CreateStream<I, T: Send + 'static = Agent>(Results<I, CreateOperation
 /// The operation of a [`CreateMany`]: creates an agent for each row.
 pub struct CreateOperation<T = Agent> {
     pub(crate) agents: Agents,
-    call: fn(&Agents, Bytes) -> Call<T>,
+    make_call: fn(&Agents, Bytes) -> Call<T>,
     /// Returns the agent's identifier, which the ledger records.
     #[cfg_attr(
         not(feature = "ledger"),
         expect(dead_code, reason = "there is no ledger")
     )]
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     #[cfg(feature = "ledger")]
     pub(crate) ledger: Option<JobLedger>,
-    /// Completes once the ledger is closed. `None` until that is awaited.
+    /// The future that closes the ledger. `None` until the job begins to close the ledger.
     #[cfg(feature = "ledger")]
-    closing: Option<MaybeDone<BoxFuture<'static, ()>>>,
+    close_future: Option<MaybeDone<BoxFuture<'static, ()>>>,
     #[cfg(feature = "ledger")]
     pub(crate) ledger_options: LedgerOptions,
 }
@@ -152,16 +152,21 @@ impl<M: Clone> Agents<M> {
     {
         let operation = CreateOperation {
             agents: self.to_async(),
-            call: |agents, body| agents.create_from_text(body),
-            agent_id: |agent| Some(agent.id.to_string()),
+            make_call: |agents, body| agents.create_from_text(body),
+            get_agent_id: |agent| Some(agent.id.to_string()),
             #[cfg(feature = "ledger")]
             ledger: None,
             #[cfg(feature = "ledger")]
-            closing: None,
+            close_future: None,
             #[cfg(feature = "ledger")]
             ledger_options: LedgerOptions::default(),
         };
-        Bulk::new(rows.into_iter(), CONCURRENCY, operation, self.mode.clone())
+        Bulk::new(
+            rows.into_iter(),
+            DEFAULT_CONCURRENCY,
+            operation,
+            self.mode.clone(),
+        )
     }
 }
 
@@ -180,12 +185,12 @@ impl<I, M> CreateMany<I, Agent, M> {
     pub fn raw_responses(self) -> CreateMany<I, RawResponse, M> {
         self.map_operation(|operation| CreateOperation {
             agents: operation.agents,
-            call: |agents, body| agents.create_from_text(body).raw_response(),
-            agent_id: |response| find_id(response.body()),
+            make_call: |agents, body| agents.create_from_text(body).raw_response(),
+            get_agent_id: |response| find_id(response.body()),
             #[cfg(feature = "ledger")]
             ledger: operation.ledger,
             #[cfg(feature = "ledger")]
-            closing: operation.closing,
+            close_future: operation.close_future,
             #[cfg(feature = "ledger")]
             ledger_options: operation.ledger_options,
         })
@@ -206,14 +211,14 @@ where
 impl<I, T: Send + 'static> CreateStream<I, T> {
     /// Takes no more rows from the iterator. The results of the rows in flight still arrive.
     pub fn stop(&mut self) {
-        self.0.inputs.end();
+        self.0.inputs.end_iteration();
     }
 
-    /// Cancels the creates in flight and returns, in order, the known result of each row that was taken from the iterator and
-    /// whose result was not returned yet; see [`InFlight::cancel`](crate::bulk::InFlight::cancel).
+    /// Cancels the creates in flight. Returns, in order, the known results of all rows that were taken from the iterator and
+    /// not returned yet; see [`InFlight::cancel`](crate::bulk::InFlight::cancel).
     ///
     /// With a [ledger](CreateMany::ledger), this waits until the outcome of each row is recorded and the ledger is closed,
-    /// without blocking the runtime. Await it to its end, or the results are lost.
+    /// without blocking the runtime. Await this future to its end, or the results are lost.
     pub async fn cancel(self) -> Vec<Creation<T>> {
         self.0.cancel().await
     }
@@ -273,7 +278,7 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
         let CreateRow { body, key, label } = row;
         #[cfg(not(feature = "ledger"))]
         drop(label);
-        let call = body.map(|body| (self.call)(&self.agents, body).options(options.clone()));
+        let call = body.map(|body| (self.make_call)(&self.agents, body).options(options.clone()));
         let progress = Arc::new(RowProgress::new(
             call.as_ref().map(Call::progress).unwrap_or_default(),
         ));
@@ -288,12 +293,12 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
                     options: self.ledger_options.clone(),
                     index,
                     call,
-                    agent_id: self.agent_id,
+                    get_agent_id: self.get_agent_id,
                     progress: Arc::clone(&progress),
                     job: job.clone(),
                 };
                 return Ok(create.run(send).boxed());
-            } else if self.ledger_options.any() {
+            } else if self.ledger_options.is_any_set() {
                 return Err(Error::config(
                     "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
                 ));
@@ -301,8 +306,8 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
             // The row's own error takes precedence over the job's.
             let call = call.and_then(|call| job.stop_if_rejected().map_or(Ok(call), Err))?;
             progress.set_has_effects(true);
-            let sent = send(call).map(move |result| Creation::from_result(index, result));
-            Ok(sent.boxed())
+            let send_future = send(call).map(move |result| Creation::from_result(index, result));
+            Ok(send_future.boxed())
         };
         let future =
             start().unwrap_or_else(|error| completed(Creation::not_sent(index, error)).boxed());
@@ -322,20 +327,20 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
         }
         #[cfg(feature = "ledger")]
         if let Some(ledger) = &self.ledger {
-            // The results that have arrived are then durable.
+            // Waits until the results that have arrived are durable.
             ledger.finish().await;
         }
         let mut creations = Indexed::with_capacity(running.len());
         #[cfg(feature = "ledger")]
-        let mut records = Vec::with_capacity(running.len());
+        let mut all_progress = Vec::with_capacity(running.len());
         for (index, create) in running {
             #[cfg(feature = "ledger")]
-            records.push(Arc::clone(&create.progress));
+            all_progress.push(Arc::clone(&create.progress));
             creations.push((index, create.into_creation()));
         }
-        // Dropping the futures has started to record the outcomes of the other rows.
+        // Dropping the futures of the other rows has started to record their outcomes.
         #[cfg(feature = "ledger")]
-        for ((_, creation), progress) in creations.iter_mut().zip(records) {
+        for ((_, creation), progress) in creations.iter_mut().zip(all_progress) {
             if let Some(record) = progress.take_last_record() {
                 creation.ledger_error = record.await.err();
             }
@@ -348,11 +353,11 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
         let Some(ledger) = &mut self.ledger else {
             return Poll::Ready(());
         };
-        // The closed ledger is kept: a row that is pushed later must not be sent without a ledger.
-        let closing = self
-            .closing
+        // The closed ledger stays in `self.ledger`, because a row that is pushed later must not be sent without a ledger.
+        let close_future = self
+            .close_future
             .get_or_insert_with(|| maybe_done(ledger.close()));
-        closing.poll_unpin(context)
+        close_future.poll_unpin(context)
     }
 }
 
@@ -368,7 +373,7 @@ pub struct RunningCreate<T> {
 }
 
 impl<T> RunningCreate<T> {
-    /// Cancels the row, and takes its result if that has arrived.
+    /// Cancels the row, and takes its result if the response has arrived.
     fn cancel(&mut self) {
         self.progress.cancel();
         // The response may have arrived since the future was last polled. Polling a future that waits for a response sends
@@ -378,7 +383,7 @@ impl<T> RunningCreate<T> {
         self.poll_result(may_have_response);
     }
 
-    /// Polls the future once, if that has no effects.
+    /// Polls the future once, unless polling could send a request or run the caller's `resolve`.
     fn poll_result(&mut self, may_have_response: bool) {
         let has_no_effects = !self.progress.has_effects() || may_have_response;
         if has_no_effects && self.creation.is_none() {
@@ -409,7 +414,7 @@ impl<T> Future for RunningCreate<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Creation<T>> {
         let creation = ready!(self.future.as_mut().poll(context));
-        // Later rows could not be recorded either.
+        // If the ledger fails for this row, later rows could not be recorded either.
         if let Err(error) = &creation.result
             && error.kind() == ErrorKind::Ledger
         {

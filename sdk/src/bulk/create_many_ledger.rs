@@ -13,12 +13,12 @@ use crate::{
 };
 
 impl<I, T, M> CreateMany<I, T, M> {
-    /// Keeps a ledger of the job, a local log of idempotency keys, so that the job survives a crash of the process or the
-    /// machine: run it again with the same rows, and it creates only the agents of rows that are new or were not sent. Each row
-    /// needs its own key, the same in every run, and so is a [`KeyedRow`]: a pair `(key, row)`, for example. The key is never
-    /// sent to the service. `key_name` names the keys, such as `"email"`. A job whose keys have another name is rejected,
-    /// because the ledger would recognise none of its rows, and every agent would be created again. With `None`, names are
-    /// not compared.
+    /// Records the outcome of each row in a ledger, a local log of idempotency keys. With a ledger, the job survives a crash of
+    /// the process or the machine: run the job again with the same rows, and it creates only the agents of rows that are new or
+    /// were not sent. Each row needs its own idempotency key, which is the same in every run. So each row is a [`KeyedRow`],
+    /// for example a pair `(key, row)`. The key is never sent to the service. `key_name` says what the keys are, such as
+    /// `"email"`. A job whose `key_name` differs from the ledger's is rejected: the ledger would recognise none of its rows,
+    /// and every agent would be created again. With `None`, the names are not compared.
     ///
     /// | the ledger's record of a row | the next run |
     /// |---|---|
@@ -52,29 +52,31 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///
     /// # Durability
     ///
-    /// The row's claim is on disk before the first byte of its request is sent, and its outcome is on disk before its result
-    /// is returned. Rows that wait for the disk share one transaction, and while an outcome is being written, another row is
-    /// already sent. So a crash loses nothing: the outcome is unknown only for the rows that were in flight.
+    /// Before the first byte of a row's request is sent, its claim (the record that this job sends the row) is on disk. Before
+    /// the row's result is returned, its outcome is on disk. Rows that wait for the disk share one transaction, and while an
+    /// outcome is being written, another row is already sent. So a crash loses nothing: the outcome is unknown only for the
+    /// rows that were in flight.
     ///
-    /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken
-    /// from the iterator: rows that were taken and not sent are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in
-    /// flight still complete, with the reason if their outcome [could not be recorded](crate::Creation::ledger_error).
+    /// Once the ledger can no longer be written (because the disk is full, or the file was moved), no more rows are taken from
+    /// the iterator: rows that were taken and not sent are errors of kind [`Ledger`](crate::ErrorKind::Ledger). Rows in flight
+    /// still complete. If the outcome of such a row [could not be recorded](crate::Creation::ledger_error), its result gives
+    /// the reason.
     ///
-    /// # Contents of the file
+    /// # Contents of the ledger
     ///
-    /// For each row, its state, the agent's identifier, the status, the request's id, and times. Keys are stored only as
-    /// hashes (BLAKE2b with a salt unique to the file), so a reader does not come across an e-mail address in it by
-    /// chance. But anyone who has the file can check whether it contains a guessed key, because it contains the
-    /// salt too. So on Unix, only its owner can read a new ledger; protect it like the rows. The schema is specified in
-    /// `sdk/contract/ledger.md` in the repository.
+    /// For each row, the ledger contains its state, the agent's identifier, the status, the request's id, and times. Keys are
+    /// stored only as hashes (BLAKE2b with a salt unique to the ledger), so a person who reads the ledger does not see e-mail
+    /// addresses. But anyone who has the ledger can check whether it contains a guessed key, because the ledger contains the
+    /// salt too. So on Unix, only its owner can read a new ledger file. Protect the ledger like the rows. The schema is
+    /// specified in `sdk/contract/ledger.md` in the repository.
     ///
-    /// A separate thread has the file open, and looks up each row in it. Each row of the job takes 30 bytes of memory,
-    /// used to find rows with the same key.
+    /// A separate thread has the ledger open, and looks up each row. Each row of the job takes 30 bytes of memory, with which
+    /// the job finds rows with the same key.
     ///
     /// # Errors
-    /// The ledger is opened, and created if it does not exist, when the first row needs it. If it cannot be opened or
-    /// written, belongs to another service, has keys with another name, or is not a ledger at all, that is the row's
-    /// error, and no further rows are taken.
+    /// The ledger is opened, and created if it does not exist, when the first row needs it. If the ledger cannot be opened or
+    /// written, belongs to another service, has keys with another name, or is not a ledger at all, the row gets an error, and
+    /// no further rows are taken.
     ///
     /// # Rows without keys
     /// do not compile:
@@ -94,17 +96,18 @@ impl<I, T, M> CreateMany<I, T, M> {
         self
     }
 
-    /// Sends rows whose outcome is unknown according to the [ledger](Self::ledger) again, without looking them up. If an
-    /// earlier run did create the agent, there are then two; [`resolve`](Self::resolve) looks first.
+    /// Sends a row again if its outcome is unknown according to the [ledger](Self::ledger), without finding out whether its
+    /// agent exists. If an earlier run did create the agent, there are then two agents. To find out first, use
+    /// [`resolve`](Self::resolve).
     pub fn resend_unknown(mut self) -> Self {
         self.operation.ledger_options.resend_unknown = true;
         self
     }
 
-    /// Waits until another job that is sending a row has recorded its outcome: for as long as a call may take
-    /// ([`timeout`](crate::CallOptions::timeout)), unless this job is cancelled. The result is then the one that the other job
-    /// recorded, or the row is sent if that job did not send it. Without this option, or when the time is up, the row gets
-    /// an error that [is in flight](crate::Error::is_in_flight).
+    /// If another job is sending a row, waits until that job has recorded the outcome, at most as long as a call may take
+    /// ([`timeout`](crate::CallOptions::timeout)). The row's result is then the outcome that the other job recorded. If the
+    /// other job did not send the row after all, this job sends it. Without this option, or when the time is up, the row gets
+    /// an error for which [`is_in_flight`](crate::Error::is_in_flight) returns true.
     pub fn wait_in_flight(mut self) -> Self {
         self.operation.ledger_options.wait_in_flight = true;
         self
@@ -118,7 +121,8 @@ impl<I, T, M> CreateMany<I, T, M> {
 
 impl<I, T> CreateMany<I, T> {
     /// Calls `resolve` for each unresolved row before the row is sent again, to find out whether its agent exists. The API
-    /// cannot look up agents, so only you can: in a database, through another API, or by asking the service's staff.
+    /// cannot look up agents. So `resolve` has to look elsewhere: in a database, through another API, or by asking the
+    /// service's staff.
     ///
     /// | `resolve` returns | the row |
     /// |---|---|
@@ -128,18 +132,18 @@ impl<I, T> CreateMany<I, T> {
     /// | an error, or it panics, or the identifier [cannot be resolved](crate::ledger::Ledger::resolve) | stays unknown, and is not sent; the error is the [`source`](std::error::Error::source) of the row's error |
     ///
     /// An agent that your search does not find may still be created: a request that was cut off may still be in progress, and
-    /// your search may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::UnresolvedRow::sent_at) is longer ago
-    /// than either can take, and `Unknown` until then.
+    /// your search may lag behind. So return `NoAgent` only once [`sent_at`](crate::ledger::UnresolvedRow::sent_at) is longer
+    /// ago than both of these delays can last, and `Unknown` until then.
     ///
-    /// `resolve` is called for as many rows at a time as may be in flight. Meanwhile, no other job sends that row or resolves
-    /// it. dealkit sets no timeout for `resolve`. If the job is cancelled, its future is dropped, and the outcome of the row
-    /// stays unknown. Without a [ledger](Self::ledger), no row is sent.
+    /// `resolve` is called for as many rows at a time as may be in flight. While `resolve` runs for a row, no other job sends
+    /// or resolves the row. dealkit sets no timeout for `resolve`. If the job is cancelled, the future of `resolve` is dropped,
+    /// and the outcome of the row stays unknown. Without a [ledger](Self::ledger), no row is sent.
     ///
     /// ```no_run
     /// # use dealkit::{AgentId, KeyedRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
     /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
     /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>) {
-    /// let look = async |row: UnresolvedRow| {
+    /// let find_agent = async |row: UnresolvedRow| {
     ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
     ///         Some(id) => Resolution::Agent(id),
     ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
@@ -147,7 +151,7 @@ impl<I, T> CreateMany<I, T> {
     ///     })
     /// };
     /// let ledger = Ledger::sqlite("agents.ledger");
-    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(look).stream();
+    /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(find_agent).stream();
     /// # }
     /// ```
     pub fn resolve<F, R, E>(self, resolve: F) -> Self

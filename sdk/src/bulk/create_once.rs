@@ -1,4 +1,4 @@
-//! The creation of one agent with an idempotency key. The client keeps the ledger open.
+//! The creation of one agent with an idempotency key, through a ledger that the client keeps open.
 
 use std::{
     fmt,
@@ -34,13 +34,13 @@ use crate::{
 /// A create that is sent at most once for its idempotency key, however many calls and processes use the key; see
 /// [`Call::once`].
 ///
-/// Dropping its future cancels it, as for any [`Call`]: if the request has been sent by then, the outcome of the key is unknown
-/// until you find out and [resolve](Ledger::resolve) it. Web frameworks drop a handler when its caller closes the connection, so
-/// [detach](CreateOnce::detached) a create there.
+/// Dropping the future of the create cancels it, as for any [`Call`]. If the request has been sent by then, the outcome of the
+/// key is unknown until you find out whether the agent exists, and [resolve](Ledger::resolve) the key. Web frameworks drop a
+/// handler when its caller closes the connection. So [detach](CreateOnce::detached) a create that a handler sends.
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct CreateOnce<T = Agent, M = Async> {
     call: Call<T, M>,
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     key: KeyInLedger,
 }
 
@@ -64,10 +64,10 @@ impl<M> Call<Agent, M> {
     /// | unknown | an error of kind `AlreadyAttempted` and outcome `Unknown`: find out whether the agent exists, and [resolve](Ledger::resolve) the key |
     /// | another call or job is sending it now | the same error, which [is in flight](crate::Error::is_in_flight): try again a little later, or [wait](CreateOnce::wait_in_flight) |
     ///
-    /// These are the rules of [`CreateMany::ledger`](crate::CreateMany::ledger), and a job may share the ledger. The
-    /// ledger records the key before the request is sent, and the outcome before you receive it, so a crash in between cannot
-    /// lead to a second agent. If this future is dropped, the outcome so far is recorded; to complete the call even if its
-    /// caller is dropped, [detach](CreateOnce::detached) it.
+    /// A job with a ledger follows the same rules (see [`CreateMany::ledger`](crate::CreateMany::ledger)), and may use the same
+    /// ledger. The ledger records the key before the request is sent, and the outcome before you receive the result. So a crash
+    /// in between cannot lead to a second agent. If this future is dropped, the outcome so far is recorded; to complete the
+    /// call even if its caller is dropped, [detach](CreateOnce::detached) it.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
@@ -85,21 +85,20 @@ impl<M> Call<Agent, M> {
     ///
     /// # The ledger stays open
     ///
-    /// The first such call opens the ledger, on a separate thread, and waits for that without blocking the runtime; concurrent
-    /// calls share transactions. The client and the clients that [share its
-    /// connections](crate::ClientBuilder::share_connections) keep the 16 latest ledgers open, until the last of these clients
-    /// is dropped. If the ledger cannot be used, nothing is sent; once that is fixed, calls continue. If a
-    /// ledger was moved or damaged, put it back and restart the program.
+    /// The first call with a ledger opens it on a separate thread, without blocking the runtime. Concurrent calls share
+    /// transactions. The client and the clients that [share its connections](crate::ClientBuilder::share_connections) keep the
+    /// 16 most recently used ledgers open, until the last of these clients is dropped. While a ledger cannot be used, nothing
+    /// is sent. Once the cause is fixed, calls continue. If a ledger was moved or damaged, put it back and restart the program.
     ///
     /// If an outcome cannot be recorded, because the disk is full, for example, the result is still returned, and a warning is
-    /// logged. The outcome is recorded as soon as possible, and until then no call or job sends the row.
+    /// logged. The outcome is recorded as soon as possible. Until then, no call or job sends a create with this key.
     ///
     /// # Errors
     /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.
     pub fn once(self, ledger: &Ledger, idempotency_key: impl Into<String>) -> CreateOnce<Agent, M> {
         CreateOnce {
             call: self,
-            agent_id: |agent| Some(agent.id.to_string()),
+            get_agent_id: |agent| Some(agent.id.to_string()),
             key: KeyInLedger {
                 ledger: ledger.clone(),
                 idempotency_key: idempotency_key.into(),
@@ -116,15 +115,15 @@ impl<M> CreateOnce<Agent, M> {
     pub fn raw_response(self) -> CreateOnce<RawResponse, M> {
         CreateOnce {
             call: self.call.raw_response(),
-            agent_id: |response| find_id(response.body()),
+            get_agent_id: |response| find_id(response.body()),
             key: self.key,
         }
     }
 }
 
 impl<T, M> CreateOnce<T, M> {
-    /// Sets the name of the keys, such as `"email"`. A ledger whose keys have another name is rejected, because it contains
-    /// none of these keys. Without a name, names are not compared.
+    /// Sets what the idempotency keys are, such as `"email"`. If the keys in the ledger have another name, the call fails,
+    /// because the ledger cannot contain your keys. Without this setting, the names are not compared.
     pub fn key_name(mut self, name: impl Into<String>) -> Self {
         self.key.key_name = Some(name.into());
         self
@@ -136,20 +135,21 @@ impl<T, M> CreateOnce<T, M> {
         self
     }
 
-    /// Waits while another call or job is sending the create, for as long as this call may take, and then returns the outcome
-    /// that was recorded. Without this, the result is an error that [is in flight](Error::is_in_flight).
+    /// Waits while another call or job is sending a create with the same key, at most as long as this call may take, and then
+    /// returns the recorded outcome. Without this option, the result is an error for which
+    /// [`is_in_flight`](Error::is_in_flight) returns true.
     pub fn wait_in_flight(mut self) -> Self {
         self.key.options.wait_in_flight = true;
         self
     }
 
-    /// Splits the call into the awaited call and its mode.
+    /// Splits the call into an async call and the mode of this call.
     #[cfg(feature = "blocking")]
     pub(crate) fn into_async(self) -> (CreateOnce<T>, M) {
         let (call, mode) = self.call.into_async();
         let once = CreateOnce {
             call,
-            agent_id: self.agent_id,
+            get_agent_id: self.get_agent_id,
             key: self.key,
         };
         (once, mode)
@@ -157,7 +157,8 @@ impl<T, M> CreateOnce<T, M> {
 }
 
 impl<T: Send + 'static> CreateOnce<T> {
-    /// Makes the call, unless the ledger has an outcome of the key; awaiting it does the same.
+    /// Makes the call, unless the ledger already has an outcome of the idempotency key. Awaiting the `CreateOnce` does the
+    /// same.
     ///
     /// # Errors
     /// See [`Call::once`].
@@ -170,11 +171,11 @@ impl<T: Send + 'static> CreateOnce<T> {
     }
 
     /// Starts the call as a task of the current Tokio runtime, so that it completes even if its caller is dropped: dropping the
-    /// returned value cancels nothing. The call still ends at its [timeout](Call::timeout), and with the runtime.
+    /// returned value cancels nothing. The call still ends at its [timeout](Call::timeout), and when the runtime shuts down.
     ///
-    /// For web handlers, which are dropped when their caller closes the connection: cancelling a create whose request has
-    /// been sent makes the outcome of its key unknown. A detached create records its outcome, which the next call with the key
-    /// returns.
+    /// Use this in web handlers, which are dropped when their caller closes the connection: cancelling a create whose request
+    /// has been sent makes the outcome of its key unknown. A detached create records its outcome, which the next call with the
+    /// key returns.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
@@ -184,12 +185,12 @@ impl<T: Send + 'static> CreateOnce<T> {
     /// ```
     pub fn detached(self) -> Detached<T> {
         let progress = self.call.progress();
-        let sent = self.send().in_current_span();
+        let send_future = self.send().in_current_span();
         let Ok(runtime) = Handle::try_current() else {
             let error = Error::config("a call must be detached on a Tokio runtime");
             return Detached(ready(Err(error)).boxed());
         };
-        let task = runtime.spawn(sent);
+        let task = runtime.spawn(send_future);
         let result = async move {
             match task.await {
                 Ok(result) => result,
@@ -203,7 +204,8 @@ impl<T: Send + 'static> CreateOnce<T> {
         Detached(result.boxed())
     }
 
-    /// Makes the call with `send`, for bindings, which observe it.
+    /// Makes the call through the function `send`, and returns the whole result. For the bindings, whose function reports the
+    /// call to Python's observers.
     #[doc(hidden)]
     pub async fn send_with<F>(self, send: impl FnOnce(Call<T>) -> F + Send) -> Creation<T>
     where
@@ -233,7 +235,7 @@ impl<T: Send + 'static> CreateOnce<T> {
                     index: 0,
                     progress: Arc::new(RowProgress::new(self.call.progress())),
                     call: Ok(self.call),
-                    agent_id: self.agent_id,
+                    get_agent_id: self.get_agent_id,
                     job: JobState::new(NonZeroUsize::MIN),
                 };
                 create.run(send).await

@@ -15,30 +15,31 @@ use crate::{
         call::Call,
         claim::{Claim, LookedUpKey, describe_request, record_cancelled, record_result},
     },
-    error::{call::Error, cause::Unanswered, kind::ErrorKind},
+    error::{call::Error, cause::ResolveError, kind::ErrorKind},
     ledger::{LedgerError, LedgerErrorKind, LedgerRow, Resolution, UnresolvedRow, WhenUnresolved},
     transport::outcome::Outcome,
     value::AgentId,
 };
 
-/// The program's function that finds out whether the agent of an unresolved row exists.
-pub(crate) type Resolve =
-    Arc<dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, Unanswered>> + Send + Sync>;
+/// The caller's function that finds out whether the agent of an unresolved row exists.
+pub(crate) type Resolve = Arc<
+    dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, ResolveError>> + Send + Sync,
+>;
 
 /// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
 #[derive(Clone, Default)]
 pub(crate) struct LedgerOptions {
-    /// Sends unresolved rows again.
+    /// Whether unresolved rows are sent again.
     pub(crate) resend_unknown: bool,
-    /// Resolves unresolved rows.
+    /// The function that resolves unresolved rows.
     pub(crate) resolve: Option<Resolve>,
-    /// Waits for rows that another job is sending.
+    /// Whether to wait for a row that another job is sending.
     pub(crate) wait_in_flight: bool,
 }
 
 impl LedgerOptions {
     /// Returns whether any option is set. All options need a ledger.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn is_any_set(&self) -> bool {
         self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
     }
 }
@@ -52,7 +53,7 @@ pub(crate) struct CreateWithLedger<T> {
     /// The call, or the reason why it cannot be sent.
     pub(crate) call: Result<Call<T>, Error>,
     /// Returns the identifier of a created agent.
-    pub(crate) agent_id: fn(&T) -> Option<String>,
+    pub(crate) get_agent_id: fn(&T) -> Option<String>,
     pub(crate) progress: Arc<RowProgress>,
     pub(crate) job: JobState,
 }
@@ -75,7 +76,7 @@ pub(crate) struct CreateWithLedger<T> {
 enum State<T, S> {
     /// The ledger has this record of the row, or none.
     LookedUp(Option<LedgerRow>, Unsent<T, S>),
-    /// The outcome of an earlier request is unknown, and the program finds out whether the agent exists.
+    /// The outcome of an earlier request is unknown, and the caller's function finds out whether the agent exists.
     Unresolved(LedgerRow, Resolve, Unsent<T, S>),
     /// The row may be sent.
     Ready(Unsent<T, S>),
@@ -98,42 +99,44 @@ impl<T> CreateWithLedger<T> {
         S: FnOnce(Call<T>) -> F + Send,
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let found = match self.key.found.await {
-            Ok(found) => found,
+        let look_up_result = match self.key.look_up_result.await {
+            Ok(look_up_result) => look_up_result,
             Err(error) => return Creation::not_sent(self.index, error.into()),
         };
         let body = self.call.as_ref().ok().and_then(Call::body).cloned();
-        let awaited = self.call.as_ref().ok();
-        let awaited = awaited.filter(|_| self.options.wait_in_flight);
-        let resends = self.options.resend_unknown && self.options.resolve.is_none();
+        let waiting_call = self.call.as_ref().ok();
+        let waiting_call = waiting_call.filter(|_| self.options.wait_in_flight);
+        let resends_unknown = self.options.resend_unknown && self.options.resolve.is_none();
         let claim = Claim {
             handle: self.key.handle,
             key: self.key.key,
-            hash: found.key,
-            request: describe_request(&found.salt, body.as_ref(), self.key.label),
-            when_sent: match resends {
+            key_hash: look_up_result.key,
+            request: describe_request(&look_up_result.salt, body.as_ref(), self.key.label),
+            when_unresolved: match resends_unknown {
                 true => WhenUnresolved::Resend,
                 false => WhenUnresolved::Report,
             },
-            wait_until: awaited.and_then(|call| Instant::now().checked_add(call.time_limit())),
+            wait_until: waiting_call.and_then(|call| Instant::now().checked_add(call.time_limit())),
             state: Default::default(),
         };
         let mut row = Row {
             index: self.index,
             body,
             options: self.options,
-            agent_id: self.agent_id,
+            get_agent_id: self.get_agent_id,
             progress: self.progress,
             job: self.job,
             claim: Arc::new(claim),
         };
         let call = self.call;
-        let mut state = State::LookedUp(found.existing, Unsent { call, send });
+        let mut state = State::LookedUp(look_up_result.existing, Unsent { call, send });
         loop {
             state = match state {
-                State::LookedUp(recorded, unsent) => row.decide(recorded, unsent).await,
-                State::Unresolved(known, resolve, unsent) => {
-                    row.resolve(known, resolve, unsent).await
+                State::LookedUp(recorded_row, unsent) => {
+                    row.decide_from_record(recorded_row, unsent).await
+                }
+                State::Unresolved(known_row, resolve, unsent) => {
+                    row.resolve(known_row, resolve, unsent).await
                 }
                 State::Ready(unsent) => row.send(unsent).await,
                 State::Sent(result) => row.record(result).await,
@@ -143,85 +146,85 @@ impl<T> CreateWithLedger<T> {
     }
 }
 
-/// The context of the states, whose methods are the transitions.
+/// The data that all states of a row share. Its methods are the transitions between the states.
 struct Row<T> {
     index: usize,
     body: Option<Bytes>,
     options: LedgerOptions,
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     progress: Arc<RowProgress>,
     job: JobState,
     claim: Arc<Claim>,
 }
 
 impl<T> Row<T> {
-    /// Decides from the record of the row whether to report, resolve or send it.
-    async fn decide<S>(
+    /// Decides from the record of the row whether to report the record, resolve the row, or send it.
+    async fn decide_from_record<S>(
         &mut self,
-        recorded: Option<LedgerRow>,
+        recorded_row: Option<LedgerRow>,
         unsent: Unsent<T, S>,
     ) -> State<T, S> {
-        self.progress.set_may_exist(recorded.is_some());
-        let known = match self.claim.wait_for_other_job(recorded).await {
-            Ok(Some(known)) => known,
-            Ok(None) => return self.ready(false, unsent),
-            Err(error) => return self.not_sent(error.into()),
+        self.progress.set_may_exist(recorded_row.is_some());
+        let known_row = match self.claim.wait_for_other_job(recorded_row).await {
+            Ok(Some(known_row)) => known_row,
+            Ok(None) => return self.ready_state(false, unsent),
+            Err(error) => return self.not_sent_state(error.into()),
         };
         match &self.options.resolve {
-            _ if !known.is_unresolved() => self.report(known),
-            None if self.options.resend_unknown => self.ready(true, unsent),
+            _ if !known_row.is_unresolved() => self.report_record(known_row),
+            None if self.options.resend_unknown => self.ready_state(true, unsent),
             Some(resolve) if unsent.call.is_ok() => {
-                State::Unresolved(known, Arc::clone(resolve), unsent)
+                State::Unresolved(known_row, Arc::clone(resolve), unsent)
             }
-            _ => self.report(known),
+            _ => self.report_record(known_row),
         }
     }
 
-    /// Calls the program's `resolve`, while no other job resolves or sends the row.
+    /// Claims the row, so that no other job resolves or sends it, and calls the caller's `resolve`.
     async fn resolve<S>(
         &mut self,
-        known: LedgerRow,
+        known_row: LedgerRow,
         resolve: Resolve,
         unsent: Unsent<T, S>,
     ) -> State<T, S> {
         let job = self.job.clone();
         let _permit = job.acquire_permit().await;
         if self.progress.is_cancelled() {
-            return self.report(known);
+            return self.report_record(known_row);
         }
         self.progress.set_has_effects(true);
-        let next = match self.claim.acquire(WhenUnresolved::Ask).await {
-            Ok(None) => self.call_resolve(known, resolve, unsent).await,
-            Ok(faster) => State::LookedUp(faster, unsent),
-            Err(error) => self.not_resolved(error),
+        let next_state = match self.claim.acquire(WhenUnresolved::Ask).await {
+            Ok(None) => self.call_resolve(known_row, resolve, unsent).await,
+            Ok(row_of_other_job) => State::LookedUp(row_of_other_job, unsent),
+            Err(error) => self.not_resolved_state(error),
         };
         self.progress.set_has_effects(false);
-        next
+        next_state
     }
 
     async fn call_resolve<S>(
         &mut self,
-        known: LedgerRow,
+        known_row: LedgerRow,
         resolve: Resolve,
         unsent: Unsent<T, S>,
     ) -> State<T, S> {
         let request = unsent.call.as_ref().ok().and_then(Call::json_body);
-        let resolution = resolve(self.claim.unresolved_row(&known, request));
+        let resolution = resolve(self.claim.unresolved_row(&known_row, request));
         let resolution = AssertUnwindSafe(resolution).catch_unwind().await;
         match resolution.unwrap_or_else(|_| Err("it has panicked".into())) {
-            Ok(Resolution::Agent(id)) => self.record_agent(known, id).await,
-            Ok(Resolution::NoAgent) => self.record_no_agent(known, unsent).await,
-            Ok(Resolution::Unknown) => self.leave_unknown(known, None).await,
-            Err(error) => self.leave_unknown(known, Some(error)).await,
+            Ok(Resolution::Agent(id)) => self.record_agent(known_row, id).await,
+            Ok(Resolution::NoAgent) => self.record_no_agent(known_row, unsent).await,
+            Ok(Resolution::Unknown) => self.leave_unknown(known_row, None).await,
+            Err(error) => self.leave_unknown(known_row, Some(error)).await,
         }
     }
 
     /// Records the agent that was found, and reports it.
-    async fn record_agent<S>(&mut self, known: LedgerRow, id: AgentId) -> State<T, S> {
-        let recorded = self.claim.record_agent(self.index, Some(id.clone())).await;
-        let ledger_error = match recorded {
+    async fn record_agent<S>(&mut self, known_row: LedgerRow, id: AgentId) -> State<T, S> {
+        let write_result = self.claim.record_agent(self.index, Some(id.clone())).await;
+        let ledger_error = match write_result {
             Err(error) if error.kind() == LedgerErrorKind::Rejected => {
-                return self.leave_unknown(known, Some(error.into())).await;
+                return self.leave_unknown(known_row, Some(error.into())).await;
             }
             Err(error) => Some(error),
             Ok(()) => {
@@ -232,7 +235,7 @@ impl<T> Row<T> {
         let created = LedgerRow {
             outcome: Outcome::Succeeded,
             agent_id: Some(id),
-            ..known
+            ..known_row
         };
         State::Done(Creation {
             ledger_error,
@@ -241,25 +244,33 @@ impl<T> Row<T> {
     }
 
     /// Records that no agent exists: the row may be sent.
-    async fn record_no_agent<S>(&mut self, known: LedgerRow, unsent: Unsent<T, S>) -> State<T, S> {
+    async fn record_no_agent<S>(
+        &mut self,
+        known_row: LedgerRow,
+        unsent: Unsent<T, S>,
+    ) -> State<T, S> {
         match self.claim.record_agent(self.index, None).await {
             Ok(()) => {
                 self.claim.close();
-                self.ready(false, unsent)
+                self.ready_state(false, unsent)
             }
             Err(error) if error.kind() == LedgerErrorKind::Rejected => {
-                self.leave_unknown(known, Some(error.into())).await
+                self.leave_unknown(known_row, Some(error.into())).await
             }
-            Err(error) => self.not_resolved(error),
+            Err(error) => self.not_resolved_state(error),
         }
     }
 
     /// Reports that the outcome is still unknown, with the error of `resolve`, if there is one.
-    async fn leave_unknown<S>(&mut self, known: LedgerRow, why: Option<Unanswered>) -> State<T, S> {
+    async fn leave_unknown<S>(
+        &mut self,
+        known_row: LedgerRow,
+        resolve_error: Option<ResolveError>,
+    ) -> State<T, S> {
         self.claim.close();
-        // If this cannot be recorded, the outcome is unknown too.
+        // If the ledger cannot record this, the claim remains, and the outcome counts as unknown as well.
         let _ = self.claim.record(None).await;
-        self.not_sent(Error::recorded(&known, why))
+        self.not_sent_state(Error::already_attempted(&known_row, resolve_error))
     }
 
     /// Sends the call.
@@ -268,25 +279,26 @@ impl<T> Row<T> {
         S: FnOnce(Call<T>) -> F + Send,
         F: Future<Output = Result<T, Error>> + Send,
     {
-        // Released before the outcome is recorded, so that another row is sent meanwhile.
+        // The permit is released before the outcome is recorded, so that another row is sent meanwhile.
         let job = self.job.clone();
         let _permit = job.acquire_permit().await;
         let call = match self.check_unsent(unsent.call) {
             Ok(call) => call,
             Err(error) => {
                 return self
-                    .not_sent(error.with_earlier_unknown_outcome(self.progress.may_exist()));
+                    .not_sent_state(error.with_earlier_unknown_outcome(self.progress.may_exist()));
             }
         };
         self.progress.set_has_effects(true);
         let result = (unsent.send)(call.with_claim(Arc::clone(&self.claim))).await;
-        match self.claim.taken_by_other() {
-            Some(recorded) => self.report(recorded),
+        match self.claim.record_of_other_job() {
+            Some(recorded_row) => self.report_record(recorded_row),
             None => State::Sent(result),
         }
     }
 
-    /// Returns the error with which the row is not sent, if there is one. The row's own error takes precedence.
+    /// Returns the call, or the error if the row must not be sent. The row's own error takes precedence over the
+    /// job's.
     fn check_unsent(&self, call: Result<Call<T>, Error>) -> Result<Call<T>, Error> {
         let call = call?;
         match self.job.stop_if_rejected() {
@@ -296,7 +308,7 @@ impl<T> Row<T> {
         }
     }
 
-    /// Records the outcome of the call, and waits until that is durable.
+    /// Records the outcome of the call, and waits until the record is durable.
     async fn record<S>(&mut self, result: Result<T, Error>) -> State<T, S> {
         let mut ledger_error = None;
         // If the ledger has failed, it is unknown whether the row was claimed: the claim stays open until the row is dropped.
@@ -304,9 +316,9 @@ impl<T> Row<T> {
         if !result.as_ref().is_err_and(has_failed) && self.claim.close() {
             self.progress.set_has_effects(false);
             let (request, body) = (&self.claim.request, self.body.as_ref());
-            let record = record_result(&result, self.agent_id, request, body);
-            let recorded = self.claim.record(record);
-            ledger_error = recorded.await.err();
+            let record = record_result(&result, self.get_agent_id, request, body);
+            let record_future = self.claim.record(record);
+            ledger_error = record_future.await.err();
         }
         let may_exist = self.progress.may_exist();
         State::Done(Creation {
@@ -318,32 +330,32 @@ impl<T> Row<T> {
         })
     }
 
-    fn ready<S>(&self, may_exist: bool, unsent: Unsent<T, S>) -> State<T, S> {
+    fn ready_state<S>(&self, may_exist: bool, unsent: Unsent<T, S>) -> State<T, S> {
         self.progress.set_may_exist(may_exist);
         State::Ready(unsent)
     }
 
-    fn report<S>(&self, recorded: LedgerRow) -> State<T, S> {
-        let recorded = recorded.compared_with(&self.claim.request);
-        State::Done(Creation::from_record(self.index, recorded))
+    fn report_record<S>(&self, recorded_row: LedgerRow) -> State<T, S> {
+        let recorded_row = recorded_row.compared_with(&self.claim.request);
+        State::Done(Creation::from_record(self.index, recorded_row))
     }
 
-    fn not_sent<S>(&self, error: Error) -> State<T, S> {
+    fn not_sent_state<S>(&self, error: Error) -> State<T, S> {
         State::Done(Creation::not_sent(self.index, error))
     }
 
-    fn not_resolved<S>(&self, error: LedgerError) -> State<T, S> {
-        self.not_sent(Error::from(error).with_earlier_unknown_outcome(true))
+    fn not_resolved_state<S>(&self, error: LedgerError) -> State<T, S> {
+        self.not_sent_state(Error::from(error).with_earlier_unknown_outcome(true))
     }
 }
 
 impl<T> Drop for Row<T> {
-    /// Records the outcome so far of a row that was cancelled: its claim is still open.
+    /// Records the outcome so far if the row was cancelled: its claim is then still open.
     fn drop(&mut self) {
         if self.claim.close() {
             let outcome = self.progress.call.outcome();
             let record = record_cancelled(outcome, &self.claim.request);
-            // If this cannot be recorded, the claim remains, and the outcome of the row is unknown.
+            // If the ledger cannot record this, the claim remains, and the outcome of the row is unknown.
             self.progress
                 .set_last_record(self.claim.record(record).boxed());
         }

@@ -39,13 +39,13 @@ pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
     #[doc(hidden)]
     type Running: Future<Output = Self::Item> + Unpin + Send + 'static;
 
-    /// Returns the number of inputs that may be held so that this many calls can be in flight.
+    /// Returns the number of inputs to hold at a time, so that `concurrency` calls can be in flight.
     #[doc(hidden)]
     fn capacity(&self, concurrency: usize) -> usize {
         concurrency
     }
 
-    /// Starts the call for the input with this index. `send` sends the call, and is not called if nothing is to be sent.
+    /// Starts the call for the input with this index. `send` sends the call. It is not called if the input needs no request.
     #[doc(hidden)]
     fn start<F>(
         &mut self,
@@ -69,7 +69,7 @@ pub trait BulkOperation: sealed::Sealed + Unpin + Send + 'static {
         running: Indexed<Self::Running>,
     ) -> impl Future<Output = Indexed<Self::Item>> + Send;
 
-    /// Closes a ledger. No further call can start.
+    /// Closes the ledger, if the operation has one. After that, no call can start.
     #[doc(hidden)]
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
@@ -89,14 +89,14 @@ pub struct JobState(Arc<SharedState>);
 #[derive(Debug)]
 struct SharedState {
     has_stopped: AtomicBool,
-    /// Permits for rows in flight. A job with a ledger holds more rows than that.
+    /// Permits for rows in flight. A job with a ledger holds more rows than there are permits.
     #[cfg_attr(
         not(feature = "ledger"),
         expect(dead_code, reason = "there is no ledger")
     )]
     permits: Semaphore,
     /// The index of the row whose service key was rejected, and the status of the response, if the row was sent.
-    rejected: OnceLock<(usize, Option<StatusCode>)>,
+    rejected_row: OnceLock<(usize, Option<StatusCode>)>,
 }
 
 impl JobState {
@@ -105,7 +105,7 @@ impl JobState {
         Self(Arc::new(SharedState {
             has_stopped: AtomicBool::new(false),
             permits: Semaphore::new(permits),
-            rejected: OnceLock::new(),
+            rejected_row: OnceLock::new(),
         }))
     }
 
@@ -124,19 +124,19 @@ impl JobState {
         self.0.permits.acquire().await.ok()
     }
 
-    /// Records the error of the row with this index, if it means that every later row would fail: the service has rejected the
-    /// service key, or there is no key.
+    /// Records the error of the row with this index, if the error means that every later row would fail: the service has
+    /// rejected the service key, or there is no key.
     pub(crate) fn record_error(&self, index: usize, error: &Error) {
         let has_no_key = error.kind() == ErrorKind::ServiceKey;
         if has_no_key || error.is_authentication() || error.is_permission_denied() {
             // Only the first such row is reported.
-            let _ = self.0.rejected.set((index, error.status()));
+            let _ = self.0.rejected_row.set((index, error.status()));
         }
     }
 
     /// Stops the job if the service has rejected the service key, and returns the error of the row that would be sent next.
     pub(crate) fn stop_if_rejected(&self) -> Option<Error> {
-        let error = self.0.rejected.get().copied().map(Error::stopped);
+        let error = self.0.rejected_row.get().copied().map(Error::stopped);
         error.inspect(|_| self.stop())
     }
 }
@@ -144,8 +144,8 @@ impl JobState {
 /// A job of many calls: configure it, then read its results. [`RetrieveMany`](crate::RetrieveMany) and
 /// [`CreateMany`](crate::CreateMany) are its two kinds.
 ///
-/// `I` yields the inputs, `O` is the operation to call for each, and `M` is the call style: awaited, as a stream, or by the
-/// [blocking client](crate::blocking), as an iterator.
+/// `I` yields the inputs, `O` is the operation to call for each, and `M` is the call style: async, where the results are a
+/// stream, or [blocking](crate::blocking), where they are an iterator.
 #[must_use = "nothing is sent until the results are read"]
 pub struct Bulk<I, O, M = Async> {
     inputs: I,
@@ -180,9 +180,10 @@ impl<I, O, M> Bulk<I, O, M> {
         }
     }
 
-    /// Sets the maximum number of calls in flight, at least one. Default: 16 for deals, 32 for agents. Results that have
-    /// arrived and wait for earlier ones count too, which limits memory. With a [ledger](crate::CreateMany::ledger), twice as
-    /// many rows are held, so that rows are looked up and recorded while others are in flight.
+    /// Sets the maximum number of calls in flight, at least one. Default: 16 for deals, 32 for agents. A result that has
+    /// arrived also counts while it waits for an earlier result, which limits memory. With a
+    /// [ledger](crate::CreateMany::ledger), the job holds twice as many rows: some are looked up or recorded while others are
+    /// in flight.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = NonZeroUsize::new(concurrency).unwrap_or(NonZeroUsize::MIN);
         self
@@ -202,8 +203,8 @@ impl<I, O, M> Bulk<I, O, M> {
 }
 
 impl<I, O: BulkOperation, M> Bulk<I, O, M> {
-    /// Returns the inputs, and the queue to which to push them one at a time, for callers that do not have all of them as an
-    /// iterator.
+    /// Returns the inputs, and the [`InFlight`] to which to push inputs one at a time. For callers that do not have all inputs
+    /// as an iterator.
     pub fn into_parts(self) -> (I, InFlight<O>) {
         let in_flight = InFlight {
             options: self.options,
@@ -214,18 +215,18 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
         (self.inputs, in_flight)
     }
 
-    /// Returns the number of inputs to hold at a time, from when each is pushed until its result is returned.
+    /// Returns the maximum number of inputs to hold at a time. An input is held from its `push` until its result is returned.
     #[doc(hidden)]
     pub fn capacity(&self) -> usize {
         self.operation.capacity(self.concurrency.get())
     }
 
-    /// Returns the inputs, limited to the capacity, and the queue to which to push them.
-    pub(crate) fn into_queue(self) -> (Inputs<I>, InFlight<O>) {
+    /// Splits the job as [`into_parts`](Self::into_parts) does, but limits the inputs to the job's capacity.
+    pub(crate) fn into_limited_parts(self) -> (Inputs<I>, InFlight<O>) {
         let capacity = self.capacity();
         let (inputs, in_flight) = self.into_parts();
         let inputs = Inputs {
-            left: Some(inputs),
+            remaining: Some(inputs),
             capacity,
             job: in_flight.job.clone(),
         };
@@ -235,7 +236,7 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
 
 impl<I, O: BulkOperation> Bulk<I, O> {
     pub(crate) fn into_results(self) -> Results<I, O> {
-        let (inputs, in_flight) = self.into_queue();
+        let (inputs, in_flight) = self.into_limited_parts();
         Results { inputs, in_flight }
     }
 }
@@ -245,31 +246,31 @@ opaque_debug!(Bulk<I, O, M>);
 /// The inputs that a job has not taken yet.
 pub(crate) struct Inputs<I> {
     /// `None` once the iterator has ended, so that it is not called again.
-    left: Option<I>,
+    remaining: Option<I>,
     capacity: usize,
     job: JobState,
 }
 
 impl<I: Iterator> Inputs<I> {
     /// Returns the next input, if there is one and fewer inputs than the capacity are held.
-    pub(crate) fn next(&mut self, held: usize) -> Option<I::Item> {
-        if held >= self.capacity {
+    pub(crate) fn next(&mut self, held_count: usize) -> Option<I::Item> {
+        if held_count >= self.capacity {
             return None;
         }
         if self.job.has_stopped() {
-            self.end();
+            self.end_iteration();
         }
-        let next = self.left.as_mut()?.next();
-        if next.is_none() {
-            self.end();
+        let next_input = self.remaining.as_mut()?.next();
+        if next_input.is_none() {
+            self.end_iteration();
         }
-        next
+        next_input
     }
 }
 
 impl<I> Inputs<I> {
-    pub(crate) fn end(&mut self) {
-        self.left = None;
+    pub(crate) fn end_iteration(&mut self) {
+        self.remaining = None;
     }
 }
 
@@ -282,9 +283,9 @@ pub(crate) struct Results<I, O: BulkOperation> {
 
 impl<I, O: BulkOperation> Results<I, O> {
     pub(crate) async fn cancel(mut self) -> Vec<O::Item> {
-        let left = self.in_flight.cancel().await;
+        let items = self.in_flight.cancel().await;
         self.in_flight.close().await;
-        left
+        items
     }
 }
 
@@ -300,16 +301,16 @@ where
         while let Some(input) = this.inputs.next(this.in_flight.len()) {
             this.in_flight.push(input);
         }
-        let next = ready!(this.in_flight.poll_next_unpin(context));
-        if next.is_none() && this.inputs.left.is_none() {
-            // The next job, or a forked child, can then open the ledger.
+        let next_item = ready!(this.in_flight.poll_next_unpin(context));
+        if next_item.is_none() && this.inputs.remaining.is_none() {
+            // The ledger is closed before the stream ends, so that the next job or a forked child process can open the ledger.
             ready!(this.in_flight.operation.poll_close(context));
         }
-        Poll::Ready(next)
+        Poll::Ready(next_item)
     }
 }
 
-/// The calls in flight of a job, for callers that push inputs one at a time instead of giving an iterator; see
+/// The calls in flight of a job, for callers that push inputs one at a time instead of passing an iterator; see
 /// [`Bulk::into_parts`].
 ///
 /// It is a stream that ends whenever no call is in flight, and resumes after the next `push`.
@@ -318,7 +319,8 @@ pub struct InFlight<O: BulkOperation> {
     options: CallOptions,
     window: Window<O::Running>,
     job: JobState,
-    /// Declared after the calls in flight, which record their outcomes in its ledger even when they are dropped.
+    /// Declared after `window`, and so dropped after the calls in flight: even calls that are dropped record their outcomes in
+    /// the ledger of the operation.
     operation: O,
 }
 
@@ -337,7 +339,7 @@ impl<O: BulkOperation> InFlight<O> {
     ) where
         F: Future<Output = Result<O::Value, Error>> + Send + 'static,
     {
-        let index = self.window.pushed;
+        let index = self.window.pushed_count;
         let (options, job) = (&self.options, &self.job);
         let running = self
             .operation
@@ -350,25 +352,25 @@ impl<O: BulkOperation> InFlight<O> {
         StreamExt::next(self).await
     }
 
-    /// Cancels the calls in flight and returns, in order, the known result of each input that was pushed and whose result was
-    /// not returned yet.
+    /// Cancels the calls in flight. Returns, in order, the known results of all inputs that were pushed and not returned yet.
     ///
     /// A deal is returned only if its response had arrived and was waiting for earlier results. A row is always returned: if
-    /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome
-    /// says how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be
-    /// one, and `Succeeded` if the service confirmed it but the agent was not received completely.
+    /// its response had arrived, with the agent or the error. Otherwise it has an error of kind `Cancelled`, whose outcome says
+    /// how far the create got: `NotSent` or `Rejected` if there is certainly no agent, `Unknown` if there may be an agent, and
+    /// `Succeeded` if the service confirmed the create but the agent was not received completely.
     ///
     /// On a Tokio runtime, this includes responses that have arrived since the stream was last read.
     ///
     /// With a [ledger](crate::CreateMany::ledger), this waits until the outcome of each row is recorded, without blocking the
-    /// runtime. Await it to its end, or the results are lost.
+    /// runtime. Await this future to its end, or the results are lost.
     pub async fn cancel(&mut self) -> Vec<O::Item> {
         let (mut items, running) = self.window.drain();
         items.extend(self.operation.cancel(running).await);
         items.into_values().collect()
     }
 
-    /// Waits until a ledger is closed. Nothing can be pushed after that. For bindings, whose processes may fork.
+    /// Closes the job's ledger, if there is one, and waits until it is closed. After that, nothing can be pushed. For the
+    /// bindings: a Python process may fork, and must not have a ledger open then.
     #[doc(hidden)]
     pub async fn close(&mut self) {
         poll_fn(|context| self.operation.poll_close(context)).await;

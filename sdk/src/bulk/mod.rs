@@ -1,6 +1,5 @@
 //! The parts from which [`CreateMany`](crate::CreateMany) and [`RetrieveMany`](crate::RetrieveMany) are made, for code that is
-//! generic over the two, and for programs that push inputs one at a time instead of giving an iterator
-//! ([`Bulk::into_parts`]).
+//! generic over the two, and for programs that push inputs one at a time instead of passing an iterator ([`Bulk::into_parts`]).
 
 pub(crate) mod create_many;
 #[cfg(feature = "ledger")]

@@ -25,12 +25,12 @@ use crate::{
 };
 
 /// The default number of calls in flight.
-const CONCURRENCY: usize = 16;
+const DEFAULT_CONCURRENCY: usize = 16;
 
-/// Retrieves many deals: a value to configure and turn into a [stream](RetrieveMany::stream).
+/// A job that retrieves many deals: configure it, then turn it into a [stream](RetrieveMany::stream).
 ///
-/// The iterator is consumed only as fast as you take results, so it may be infinite. A deal that fails is one item with
-/// an error; the other deals continue. Dropping the stream cancels the calls in flight.
+/// The iterator is consumed only as fast as you take results, so it may be infinite. If the retrieval of a deal fails, its item
+/// has an error, and the other deals continue. Dropping the stream cancels the calls in flight.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -52,10 +52,10 @@ pub struct RetrieveStream<I, T: Send + 'static = Deal>(Results<I, RetrieveOperat
 /// The operation of a [`RetrieveMany`]: retrieves a deal for each identifier.
 pub struct RetrieveOperation<T = Deal> {
     deals: Deals,
-    call: fn(&Deals, &str) -> Call<T>,
+    make_call: fn(&Deals, &str) -> Call<T>,
 }
 
-/// The result of one identifier of a [`RetrieveMany`], which has an example.
+/// The result for one identifier of a [`RetrieveMany`]. There is an example at [`RetrieveMany`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrieved<T = Deal> {
@@ -76,9 +76,14 @@ impl<M: Clone> Deals<M> {
     {
         let operation = RetrieveOperation {
             deals: self.to_async(),
-            call: |deals, id| deals.retrieve(id),
+            make_call: |deals, id| deals.retrieve(id),
         };
-        Bulk::new(ids.into_iter(), CONCURRENCY, operation, self.mode.clone())
+        Bulk::new(
+            ids.into_iter(),
+            DEFAULT_CONCURRENCY,
+            operation,
+            self.mode.clone(),
+        )
     }
 }
 
@@ -97,7 +102,7 @@ impl<I, M> RetrieveMany<I, Deal, M> {
     pub fn raw_responses(self) -> RetrieveMany<I, RawResponse, M> {
         self.map_operation(|RetrieveOperation { deals, .. }| RetrieveOperation {
             deals,
-            call: |deals, id| deals.retrieve(id).raw_response(),
+            make_call: |deals, id| deals.retrieve(id).raw_response(),
         })
     }
 }
@@ -116,10 +121,10 @@ where
 impl<I, T: Send + 'static> RetrieveStream<I, T> {
     /// Takes no more identifiers from the iterator. The results of the calls in flight still arrive.
     pub fn stop(&mut self) {
-        self.0.inputs.end();
+        self.0.inputs.end_iteration();
     }
 
-    /// Cancels the calls in flight and returns, in order, the deals that had arrived and were waiting for earlier results.
+    /// Cancels the calls in flight. Returns, in order, the results that had arrived and were waiting for earlier results.
     pub async fn cancel(self) -> Vec<Retrieved<T>> {
         self.0.cancel().await
     }
@@ -172,9 +177,9 @@ impl<T: Send + 'static> BulkOperation for RetrieveOperation<T> {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let sent = send((self.call)(&self.deals, &id).options(options.clone()));
-        // An async block would contain the future twice.
-        Box::pin(sent.map(move |result| Retrieved { index, id, result }))
+        let send_future = send((self.make_call)(&self.deals, &id).options(options.clone()));
+        // An async block would store the future twice, as a captured variable and while awaiting it.
+        Box::pin(send_future.map(move |result| Retrieved { index, id, result }))
     }
 
     /// Returns nothing: a cancelled retrieval changes nothing at the service.

@@ -28,7 +28,7 @@ use crate::{
 pub struct Creation<T = Agent> {
     /// The index of the row in the input, from 0.
     pub index: usize,
-    /// The agent that was created, in this run or an earlier one, or an error.
+    /// The agent that was created in this or an earlier run, or an error.
     pub result: Result<Created<T>, Error>,
     /// The row's key, if it has one.
     pub key: Option<String>,
@@ -37,7 +37,7 @@ pub struct Creation<T = Agent> {
     pub ledger_error: Option<LedgerError>,
 }
 
-/// An agent that was created by this run or, according to a [ledger](crate::CreateMany::ledger), by an earlier one.
+/// An agent that was created by this run or, according to a [ledger](crate::CreateMany::ledger), by an earlier run.
 ///
 /// ```
 /// use dealkit::{Created, Creation};
@@ -92,7 +92,7 @@ impl<T> Creation<T> {
         Self { key, ..self }
     }
 
-    /// The result of a row that was not sent, or was cancelled.
+    /// Creates the result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
         let operation = Operation {
             method: http::Method::POST,
@@ -110,8 +110,8 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Returns whether the row has changed since the request in the [ledger](crate::CreateMany::ledger), so that the change was
-    /// not sent. False if the ledger has no record of the row.
+    /// Returns whether the row differs from its request in the [ledger](crate::CreateMany::ledger). The change was not sent.
+    /// False if the ledger has no record of the row.
     pub fn request_differs(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(
@@ -125,8 +125,9 @@ impl<T> Creation<T> {
         }
     }
 
-    /// Returns whether this result is the [ledger](crate::CreateMany::ledger)'s record of an earlier run or another job, and
-    /// nothing was sent: `result` is then [`Created::Already`], or an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
+    /// Returns whether this result comes from the [ledger](crate::CreateMany::ledger), which has it from an earlier run or
+    /// another job. Nothing was then sent, and `result` is [`Created::Already`], or an error of kind
+    /// [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
     pub fn is_from_ledger(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(created, Created::Already { .. }),
@@ -136,7 +137,7 @@ impl<T> Creation<T> {
 }
 
 impl Creation {
-    /// Returns the identifier of the agent that was created, in this run or an earlier one.
+    /// Returns the identifier of the agent that was created in this or an earlier run.
     pub fn agent_id(&self) -> Option<&AgentId> {
         match &self.result {
             Ok(Created::Now(agent)) => Some(&agent.id),
@@ -157,15 +158,15 @@ impl<T: fmt::Debug> fmt::Debug for Creation<T> {
 
 #[cfg(feature = "ledger")]
 impl<T> Creation<T> {
-    /// The result of a row that is not sent, because the ledger has this record of it.
-    pub(crate) fn from_record(index: usize, recorded: LedgerRow) -> Self {
-        if recorded.outcome != Outcome::Succeeded {
-            return Self::not_sent(index, Error::recorded(&recorded, None));
+    /// Creates the result of a row that is not sent, because the ledger has this record of the row.
+    pub(crate) fn from_record(index: usize, recorded_row: LedgerRow) -> Self {
+        if recorded_row.outcome != Outcome::Succeeded {
+            return Self::not_sent(index, Error::already_attempted(&recorded_row, None));
         }
         let created = Created::Already {
-            agent_id: recorded.agent_id,
-            sent_at: recorded.sent_at,
-            request_differs: recorded.request_differs,
+            agent_id: recorded_row.agent_id,
+            sent_at: recorded_row.sent_at,
+            request_differs: recorded_row.request_differs,
         };
         Self {
             index,
@@ -176,7 +177,8 @@ impl<T> Creation<T> {
     }
 }
 
-/// The progress of a row. The row's future reports it, and the cancellation of the job reads it.
+/// The progress of a row. The row's future updates the progress, and when the job is cancelled, the progress shows how far the
+/// row got.
 pub(crate) struct RowProgress {
     /// The progress of the row's call.
     pub(crate) call: Arc<CallProgress>,
@@ -193,7 +195,7 @@ struct RowState {
     last_record: Option<RecordFuture>,
 }
 
-/// Writes a record to a ledger, and completes once that is durable.
+/// Writes a record to a ledger, and completes once the record is durable.
 #[cfg(feature = "ledger")]
 pub(crate) type RecordFuture = BoxFuture<'static, Result<Option<LedgerRow>, LedgerError>>;
 
@@ -205,47 +207,47 @@ impl RowProgress {
         }
     }
 
-    /// Sets whether polling the row's future may have effects: send the request, or run the program's own code. The future of a
+    /// Sets whether polling the row's future may have effects: send the request, or run the caller's `resolve`. The future of a
     /// cancelled row must then not be polled.
     pub(crate) fn set_has_effects(&self, has_effects: bool) {
-        self.state().has_effects = has_effects;
+        self.lock_state().has_effects = has_effects;
     }
 
     pub(crate) fn has_effects(&self) -> bool {
-        self.state().has_effects
+        self.lock_state().has_effects
     }
 
     /// Sets whether a request of an earlier run may have created the agent.
     #[cfg(feature = "ledger")]
     pub(crate) fn set_may_exist(&self, may_exist: bool) {
-        self.state().may_exist = may_exist;
+        self.lock_state().may_exist = may_exist;
     }
 
     pub(crate) fn may_exist(&self) -> bool {
-        self.state().may_exist
+        self.lock_state().may_exist
     }
 
     /// Records that the row must not be sent any more.
     pub(crate) fn cancel(&self) {
-        self.state().is_cancelled = true;
+        self.lock_state().is_cancelled = true;
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.state().is_cancelled
+        self.lock_state().is_cancelled
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn set_last_record(&self, record: RecordFuture) {
-        self.state().last_record = Some(record);
+        self.lock_state().last_record = Some(record);
     }
 
     #[cfg(feature = "ledger")]
     pub(crate) fn take_last_record(&self) -> Option<RecordFuture> {
-        self.state().last_record.take()
+        self.lock_state().last_record.take()
     }
 
-    fn state(&self) -> MutexGuard<'_, RowState> {
+    fn lock_state(&self) -> MutexGuard<'_, RowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

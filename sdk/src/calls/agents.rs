@@ -72,8 +72,8 @@ impl<M: Clone> Agents<M> {
             template: wire::AGENTS_PATH.into(),
         };
         let path = Ok(wire::AGENTS_PATH);
-        let read = read_model(Agent::from_json_cancellable, Agent::unreadable);
-        Call::new(Arc::clone(&self.service), operation, path, read)
+        let read_agent = read_model(Agent::from_json_cancellable, Agent::unreadable);
+        Call::new(Arc::clone(&self.service), operation, path, read_agent)
             .with_body(body)
             .in_mode(self.mode.clone())
     }

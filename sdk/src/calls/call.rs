@@ -1,4 +1,4 @@
-//! A call: a value that describes a request and can be adjusted, inspected and awaited.
+//! Calls. A [`Call`] is a value that describes a request, and can be adjusted, inspected and awaited.
 
 use std::{fmt, future::IntoFuture, pin::Pin, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     calls::{
         claim::Claim,
         options::CallOptions,
-        response::{RawResponse, Response, not_decoded},
+        response::{RawResponse, Response, make_decode_error},
         service::Service,
         trace::{self, CallTrace},
     },
@@ -61,7 +61,7 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 ///
 /// Dropping the future of a call cancels it, and closes its connection unless that is shared (HTTP/2). A create that is
 /// cancelled after its request was sent may have created the agent. Web frameworks drop a handler when its caller closes the
-/// connection, so complete a create there in a task of its own
+/// connection, so a create in a handler should run in its own task
 #[cfg_attr(
     feature = "ledger",
     doc = "(`tokio::spawn(call.send())`), or give it an idempotency key and [detach](crate::CreateOnce::detached) it."
@@ -72,7 +72,7 @@ pub type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 #[must_use = "a call does nothing until it is awaited or sent"]
 pub struct Call<T, M = Async> {
     request: PendingRequest,
-    read: Read<T>,
+    read_response: Read<T>,
     mode: M,
 }
 
@@ -83,11 +83,11 @@ pub type CallWithResponse<T, M = Async> = Call<Response<T>, M>;
 struct PendingRequest {
     service: Arc<Service>,
     operation: Operation,
-    /// An error in the call's parts is returned when the call is sent.
+    /// The parts of the request, or the error of building them, which is returned when the call is sent.
     parts: Result<RequestParts, Error>,
     options: CallOptions,
     progress: Arc<CallProgress>,
-    /// The claim of the row in a ledger.
+    /// The claim of the row in a ledger. While a job's claim is open, no other job sends the row.
     claim: Option<Arc<Claim>>,
 }
 
@@ -95,8 +95,8 @@ struct PendingRequest {
 type Read<T> =
     Box<dyn FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error> + Send + Sync>;
 
-/// Returns the function that reads a model from a response, given the model's functions that decode it and that list its unreadable
-/// fields. Decoding stops when the call's time is over.
+/// Returns a function that reads a model from a response. `from_json` decodes the model, and `unreadable_fields` lists the
+/// fields that were skipped. Decoding stops when the call's time is over.
 pub(crate) fn read_model<T>(
     from_json: fn(Bytes, Unreadable, Option<ShouldContinue<'_>>) -> Result<T, DecodeError>,
     unreadable_fields: fn(&T) -> Vec<UnreadableField>,
@@ -104,7 +104,7 @@ pub(crate) fn read_model<T>(
     move |response, call, unreadable| {
         let body = response.body.clone();
         let model = from_json(body, unreadable, Some(&response.is_in_time()))
-            .map_err(|error| not_decoded(response, error))?;
+            .map_err(|error| make_decode_error(response, error))?;
         if unreadable == Unreadable::Skip {
             trace::report_skipped(call.operation, &unreadable_fields(&model));
         }
@@ -114,7 +114,7 @@ pub(crate) fn read_model<T>(
 
 struct RequestParts {
     url: Url,
-    /// The headers that propagate the caller's trace, in place of the client's.
+    /// The headers that propagate a trace, if the caller has set them. Otherwise, the client's function writes such headers.
     trace: Option<HeaderMap>,
     body: Option<Bytes>,
 }
@@ -124,7 +124,7 @@ impl<T> Call<T> {
         service: Arc<Service>,
         operation: Operation,
         path: Result<impl AsRef<str>, Error>,
-        read: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
+        read_response: impl FnOnce(HttpResponse, &CallInfo<'_>, Unreadable) -> Result<T, Error>
         + Send
         + Sync
         + 'static,
@@ -145,7 +145,7 @@ impl<T> Call<T> {
                 progress: Arc::default(),
                 claim: None,
             },
-            read: Box::new(read),
+            read_response: Box::new(read_response),
             mode: Async,
         }
     }
@@ -155,7 +155,7 @@ impl<T, M> Call<T, M> {
     pub(crate) fn in_mode<N>(self, mode: N) -> Call<T, N> {
         Call {
             request: self.request,
-            read: self.read,
+            read_response: self.read_response,
             mode,
         }
     }
@@ -167,12 +167,12 @@ impl<T, M> Call<T, M> {
         self
     }
 
-    /// Splits the call into the awaited call and its mode.
+    /// Splits the call into an async call and the mode of this call.
     #[cfg(feature = "blocking")]
     pub(crate) fn into_async(self) -> (Call<T>, M) {
         let call = Call {
             request: self.request,
-            read: self.read,
+            read_response: self.read_response,
             mode: Async,
         };
         (call, self.mode)
@@ -190,8 +190,8 @@ impl<T, M> Call<T, M> {
 
     #[cfg(feature = "ledger")]
     pub(crate) fn time_limit(&self) -> Duration {
-        let own = self.request.options.timeout;
-        own.unwrap_or(self.request.service.total_timeout)
+        let call_timeout = self.request.options.timeout;
+        call_timeout.unwrap_or(self.request.service.total_timeout)
     }
 
     #[cfg(feature = "ledger")]
@@ -205,7 +205,7 @@ impl<T, M> Call<T, M> {
         serde_json::from_slice(body).ok()
     }
 
-    /// Makes each attempt only while this claim is open.
+    /// Adds a claim to the call. Each attempt is then made only while the claim is open.
     #[cfg(feature = "ledger")]
     pub(crate) fn with_claim(mut self, claim: Arc<Claim>) -> Self {
         self.request.claim = Some(claim);
@@ -269,21 +269,21 @@ impl<T, M> Call<T, M> {
         (&operation.method, &operation.template, &service.base_url)
     }
 
-    /// Returns the whole response: the value, with the status, headers, number of attempts and raw body.
+    /// Makes the call return the whole response: the value, with the status, headers, number of attempts and raw body.
     pub fn with_response(self) -> CallWithResponse<T, M>
     where
         T: 'static,
     {
-        let read = self.read;
+        let read = self.read_response;
         Call {
             request: self.request,
-            read: Box::new(|response, call, unreadable| {
+            read_response: Box::new(|response, call, unreadable| {
                 let value = read(response.clone(), call, unreadable)?;
                 Ok(Response {
                     operation: Some(call.operation.clone()),
                     response,
                     unreadable,
-                    context: None,
+                    run_in_span: None,
                     value,
                 })
             }),
@@ -291,17 +291,17 @@ impl<T, M> Call<T, M> {
         }
     }
 
-    /// Returns the raw response, whose body you read yourself with [`RawResponse::json`].
+    /// Makes the call return the raw response, whose body you read yourself with [`RawResponse::json`].
     pub fn raw_response(self) -> Call<RawResponse, M> {
         Call {
             request: self.request,
-            read: Box::new(read_raw),
+            read_response: Box::new(read_raw),
             mode: self.mode,
         }
     }
 
-    /// Returns the exact request that would be sent, with the service key (marked sensitive, so that `Debug`
-    /// does not show it): the last key from the file or the provider.
+    /// Returns the exact request that would be sent. It contains the service key, which is marked sensitive, so that `Debug`
+    /// does not show it. If the key comes from a file or a provider, it is the last key that was read.
     ///
     /// # Errors
     /// The errors that sending the call would return before a byte is sent. Also if no call has asked the provider for a
@@ -323,25 +323,25 @@ impl<T, M> Call<T, M> {
             options,
             ..
         } = self.request;
-        let key = service.keys.cached().ok_or_else(|| {
+        let key = service.keys.cached_key().ok_or_else(|| {
             Error::config(
                 Message::from("the provider of the service key is called only when a call is made")
                     .see(Setting::ServiceKey),
             )
         })?;
-        let request = prepare(&service, &operation, parts, &options)?.to_http(&key);
+        let request = prepare_request(&service, &operation, parts, &options)?.to_http(&key);
         request.map_err(|error| Error::from(error).with_operation(&operation))
     }
 }
 
-fn prepare(
+fn prepare_request(
     service: &Service,
     operation: &Operation,
     parts: Result<RequestParts, Error>,
     options: &CallOptions,
 ) -> Result<HttpRequest, Error> {
-    let in_operation = |error: Error| error.with_operation(operation);
-    let RequestParts { url, trace, body } = parts.map_err(in_operation)?;
+    let add_operation = |error: Error| error.with_operation(operation);
+    let RequestParts { url, trace, body } = parts.map_err(add_operation)?;
     let trace = trace.or_else(|| {
         let mut trace = HeaderMap::new();
         service.propagate.as_ref()?(&mut trace);
@@ -351,7 +351,7 @@ fn prepare(
     let mut headers = Arc::clone(&service.headers);
     for (name, value) in &options.headers {
         let (name, value) = parse_extra_header(name, value)
-            .map_err(|message| in_operation(Error::config(message)))?;
+            .map_err(|message| add_operation(Error::config(message)))?;
         Arc::make_mut(&mut headers).insert(name, value);
     }
     if let Some(trace) = trace {
@@ -366,13 +366,17 @@ fn prepare(
 }
 
 impl<T> Call<T> {
-    /// Makes the call; awaiting it does the same.
+    /// Makes the call. Awaiting the `Call` does the same.
     ///
     /// # Errors
     /// See [`Error`].
-    // Not an `async fn`, whose future would contain the call twice: as its argument and as a variable.
+    // This is not an `async fn`, because its future would contain the call twice: as an argument and as a variable.
     pub fn send(self) -> impl Future<Output = Result<T, Error>> {
-        let Self { request, read, .. } = self;
+        let Self {
+            request,
+            read_response,
+            ..
+        } = self;
         async move {
             let PendingRequest {
                 service,
@@ -392,24 +396,24 @@ impl<T> Call<T> {
             };
             let mut trace = CallTrace::begin(call, now);
             let span = trace.span.clone();
-            let outcome = async {
-                let request = prepare(&service, &operation, parts, &options)?;
+            let result = async {
+                let request = prepare_request(&service, &operation, parts, &options)?;
                 let claim = claim.as_ref();
                 let response = service.exchange(call, &request, &options, claim).await?;
                 trace.record_response(&response);
                 let unreadable = options.unreadable.unwrap_or(service.unreadable);
-                read(response, &call, unreadable)
+                read_response(response, &call, unreadable)
             }
             .instrument(span)
             .await
             .map_err(|error: Error| error.with_operation(&operation));
-            trace.finish(outcome.as_ref().map(drop));
-            outcome
+            trace.finish(result.as_ref().map(drop));
+            result
         }
     }
 }
 
-/// Returns the response without reading its body.
+/// Returns the response without decoding its body.
 pub(crate) fn read_raw(
     response: HttpResponse,
     call: &CallInfo<'_>,

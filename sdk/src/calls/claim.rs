@@ -1,5 +1,5 @@
-//! The claim of a row in a ledger, which a call checks before each attempt, and the records of its outcome. The records contain no
-//! personal data.
+//! The claim of a row in a ledger, and the records of the row's outcome. A claim is the ledger's record that a job may now send
+//! the row. A call checks the claim before each attempt. The records contain no personal data.
 
 use std::{
     borrow::Cow,
@@ -32,14 +32,14 @@ pub(crate) struct LookedUpKey {
     pub(crate) handle: LedgerHandle,
     pub(crate) key: String,
     pub(crate) label: Option<String>,
-    pub(crate) found: BoxFuture<'static, Result<LookUpResult, LedgerError>>,
+    pub(crate) look_up_result: BoxFuture<'static, Result<LookUpResult, LedgerError>>,
 }
 
 impl LookedUpKey {
-    /// Starts the look-up.
+    /// Starts to look up the key.
     pub(crate) fn new(handle: LedgerHandle, key: &str, label: Option<String>) -> Self {
         Self {
-            found: handle.look_up(key.to_owned()).boxed(),
+            look_up_result: handle.look_up(key.to_owned()).boxed(),
             handle,
             key: key.to_owned(),
             label,
@@ -52,10 +52,10 @@ pub(crate) struct Claim {
     pub(crate) handle: LedgerHandle,
     /// The row's key, and its hash in the ledger.
     pub(crate) key: String,
-    pub(crate) hash: KeyHash,
+    pub(crate) key_hash: KeyHash,
     pub(crate) request: RequestInfo,
-    /// The handling of an unknown outcome when the row is claimed in order to send it.
-    pub(crate) when_sent: WhenUnresolved,
+    /// Whether to send the row or to report it, if the ledger has an unknown outcome of the row.
+    pub(crate) when_unresolved: WhenUnresolved,
     /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,
     pub(crate) state: Mutex<ClaimState>,
@@ -66,45 +66,47 @@ pub(crate) enum ClaimState {
     /// The row is not claimed, or its outcome is recorded.
     #[default]
     Closed,
-    /// The claim may be in the ledger, under this lease, and no outcome is recorded yet.
-    Open { term: u64 },
-    /// Another job was faster, and has recorded this.
-    TakenByOther(LedgerRow),
+    /// The claim may be in the ledger, and no outcome is recorded yet. The row was claimed under the job's lease with this
+    /// number. A job renews its lease regularly, and may send claimed rows only until the lease ends.
+    Open { lease_number: u64 },
+    /// Another job claimed the row first, and its record is this.
+    ClaimedByOtherJob(LedgerRow),
 }
 
 impl Claim {
-    /// Waits, if that is set, while another job is sending the row. Returns the latest record of the row.
+    /// Waits until `wait_until`, if it is set, while another job is sending the row. Returns the latest record of the row.
     pub(crate) async fn wait_for_other_job(
         &self,
-        mut recorded: Option<LedgerRow>,
+        mut recorded_row: Option<LedgerRow>,
     ) -> Result<Option<LedgerRow>, LedgerError> {
         let is_awaited = |row: &LedgerRow| row.in_flight && self.wait_until > Some(Instant::now());
-        while recorded.as_ref().is_some_and(is_awaited) {
+        while recorded_row.as_ref().is_some_and(is_awaited) {
             sleep(LOOK_UP_INTERVAL).await;
-            recorded = self.handle.look_up(self.key.clone()).await?.existing;
+            recorded_row = self.handle.look_up(self.key.clone()).await?.existing;
         }
-        Ok(recorded)
+        Ok(recorded_row)
     }
 
-    /// Claims the row, and waits until the claim is durable. Returns the record of another job, if that job was faster.
+    /// Claims the row, and waits until the claim is durable. Returns the record of another job, if that job claimed the row
+    /// first.
     pub(crate) async fn acquire(
         &self,
         when: WhenUnresolved,
     ) -> Result<Option<LedgerRow>, LedgerError> {
-        *self.state() = ClaimState::Open {
-            term: self.handle.lease_number(),
+        *self.lock_state() = ClaimState::Open {
+            lease_number: self.handle.lease_number(),
         };
         let request = self.request.clone();
-        let other = self.handle.claim(self.hash, when, request).await?;
-        if other.is_some() {
+        let other_row = self.handle.claim(self.key_hash, when, request).await?;
+        if other_row.is_some() {
             self.close();
         }
-        Ok(other)
+        Ok(other_row)
     }
 
     /// Closes the claim, and returns whether it was open. The caller then [records](Self::record) the outcome.
     pub(crate) fn close(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let is_open = matches!(*state, ClaimState::Open { .. });
         if is_open {
             *state = ClaimState::Closed;
@@ -112,12 +114,13 @@ impl Claim {
         is_open
     }
 
-    /// Records the outcome of the row, or that no part of its request was sent. The future completes once that is durable.
+    /// Records the outcome of the row. `None` records that no part of its request was sent. The future completes once the
+    /// record is durable.
     pub(crate) fn record(
         &self,
         record: Option<RowEntry>,
     ) -> impl Future<Output = Result<Option<LedgerRow>, LedgerError>> + Send + use<> {
-        self.handle.record_outcome(self.hash, record)
+        self.handle.record_outcome(self.key_hash, record)
     }
 
     /// Records the agent that was found for the row with this index in the job, or that the row has none.
@@ -126,47 +129,47 @@ impl Claim {
         index: usize,
         agent_id: Option<AgentId>,
     ) -> Result<(), LedgerError> {
-        self.handle.resolve(self.hash, index, agent_id).await
+        self.handle.resolve(self.key_hash, index, agent_id).await
     }
 
-    /// Returns the record of another job that was faster, if that is why the call was not sent.
-    pub(crate) fn taken_by_other(&self) -> Option<LedgerRow> {
-        match &*self.state() {
-            ClaimState::TakenByOther(recorded) => Some(recorded.clone()),
+    /// Returns the other job's record, if the call was not sent because another job had claimed the row first.
+    pub(crate) fn record_of_other_job(&self) -> Option<LedgerRow> {
+        match &*self.lock_state() {
+            ClaimState::ClaimedByOtherJob(recorded_row) => Some(recorded_row.clone()),
             _ => None,
         }
     }
 
-    /// Returns the row as it is passed to the program's `resolve`.
+    /// Returns the row in the form in which the caller's `resolve` receives it.
     pub(crate) fn unresolved_row(
         &self,
-        recorded: &LedgerRow,
+        recorded_row: &LedgerRow,
         request: Option<Json>,
     ) -> UnresolvedRow {
         UnresolvedRow {
-            status: recorded.status,
-            request_id: recorded.request_id.clone(),
+            status: recorded_row.status,
+            request_id: recorded_row.request_id.clone(),
             ..UnresolvedRow::new(
                 self.key.clone(),
                 request.unwrap_or_else(|| Json::from_infallible(())),
-                recorded.sent_at.unwrap_or_default(),
+                recorded_row.sent_at.unwrap_or_default(),
             )
         }
     }
 
     /// Claims the row before an attempt, unless an earlier attempt has claimed it.
-    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+    pub(crate) async fn ensure_claimed(&self) -> Result<(), Error> {
         while !self.is_open() {
-            let Some(other) = self.acquire(self.when_sent).await? else {
+            let Some(other_row) = self.acquire(self.when_unresolved).await? else {
                 break;
             };
-            // The row is looked up until the other job is done: repeated claims would delay the claims of other rows.
-            let was_in_flight = other.in_flight;
-            let recorded = self.wait_for_other_job(Some(other)).await?;
+            // The row is looked up until the other job is done, because repeated claims would delay the claims of other rows.
+            let was_in_flight = other_row.in_flight;
+            let recorded_row = self.wait_for_other_job(Some(other_row)).await?;
             let is_free = |row: &LedgerRow| was_in_flight && row.is_unresolved();
-            if let Some(recorded) = recorded.filter(|row| !is_free(row)) {
-                let error = Error::recorded(&recorded, None);
-                *self.state() = ClaimState::TakenByOther(recorded);
+            if let Some(recorded_row) = recorded_row.filter(|row| !is_free(row)) {
+                let error = Error::already_attempted(&recorded_row, None);
+                *self.lock_state() = ClaimState::ClaimedByOtherJob(recorded_row);
                 return Err(error);
             }
         }
@@ -175,26 +178,26 @@ impl Claim {
 
     /// Checks that the lease with which the row was claimed has not ended.
     pub(crate) fn check_lease(&self) -> Result<(), Error> {
-        Ok(self.handle.check_lease(self.term())?)
+        Ok(self.handle.check_lease(self.lease_number())?)
     }
 
     /// Completes when the lease ends.
-    pub(crate) async fn lease_ended(&self) {
-        self.handle.wait_until_lease_ends(self.term()).await;
+    pub(crate) async fn wait_until_lease_ends(&self) {
+        self.handle.wait_until_lease_ends(self.lease_number()).await;
     }
 
     fn is_open(&self) -> bool {
-        matches!(*self.state(), ClaimState::Open { .. })
+        matches!(*self.lock_state(), ClaimState::Open { .. })
     }
 
-    fn term(&self) -> u64 {
-        match *self.state() {
-            ClaimState::Open { term } => term,
+    fn lease_number(&self) -> u64 {
+        match *self.lock_state() {
+            ClaimState::Open { lease_number } => lease_number,
             _ => 0,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, ClaimState> {
+    fn lock_state(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -242,22 +245,22 @@ pub(crate) fn record_cancelled(outcome: Outcome, request: &RequestInfo) -> Optio
 /// Returns the record of a call that ended with this result, or `None` if no part of its request was sent.
 pub(crate) fn record_result<T>(
     result: &Result<T, Error>,
-    agent_id: fn(&T) -> Option<String>,
+    get_agent_id: fn(&T) -> Option<String>,
     request: &RequestInfo,
     body: Option<&Bytes>,
 ) -> Option<RowEntry> {
-    let with_agent = |id: Option<String>| {
+    let entry_with_agent = |id: Option<String>| {
         Some(RowEntry {
-            // An identifier longer than this is not useful to a person.
+            // A longer identifier is left out, because it is not useful to a person.
             agent_id: id.filter(|id| id.len() <= MAX_ID_BYTES),
             request: request.clone(),
             ..RowEntry::new(State::Succeeded)
         })
     };
     match result {
-        Ok(agent) => with_agent(agent_id(agent)),
+        Ok(agent) => entry_with_agent(get_agent_id(agent)),
         Err(error) if error.outcome() == Outcome::Succeeded => {
-            with_agent(error.body().and_then(find_id))
+            entry_with_agent(error.body().and_then(find_id))
         }
         Err(error) => record_outcome(error.outcome(), request).map(|record| {
             let (title, code) = match record.state {

@@ -51,8 +51,8 @@ impl<M: Clone> Deals<M> {
         };
         let id = escape_segment(id.as_ref()).map_err(Error::from);
         let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
-        let read = read_model(Deal::from_json_cancellable, Deal::unreadable);
-        Call::new(Arc::clone(&self.service), operation, path, read).in_mode(self.mode.clone())
+        let read_deal = read_model(Deal::from_json_cancellable, Deal::unreadable);
+        Call::new(Arc::clone(&self.service), operation, path, read_deal).in_mode(self.mode.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! In place of `claim.rs` without the feature `ledger`: no call has a claim.
+//! Replacement of `claim.rs` if the feature `ledger` is off: no call has a claim then.
 
 use crate::error::call::Error;
 
@@ -6,7 +6,7 @@ use crate::error::call::Error;
 pub(crate) enum Claim {}
 
 impl Claim {
-    pub(crate) async fn prepare(&self) -> Result<(), Error> {
+    pub(crate) async fn ensure_claimed(&self) -> Result<(), Error> {
         match *self {}
     }
 
@@ -14,7 +14,7 @@ impl Claim {
         match *self {}
     }
 
-    pub(crate) async fn lease_ended(&self) {
+    pub(crate) async fn wait_until_lease_ends(&self) {
         match *self {}
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 
 /// The API's operations, as a [`Client`](crate::Client) calls them with its own options.
 ///
-/// To test without a service a program that takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, use
+/// If a program takes a `&dyn Operations`, or holds an `Arc<dyn Operations>`, you can test it without a service. Use
 #[cfg_attr(feature = "test-util", doc = "a [`Stub`](crate::test_util::Stub),")]
 #[cfg_attr(not(feature = "test-util"), doc = "a `Stub` (feature `test-util`),")]
 /// or your own implementation.

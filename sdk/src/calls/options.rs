@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{json::unreadable::Unreadable, transport::retry::attempts::RetryPolicy};
 
-/// Options of a call, in place of the client's, for programs that set the same options for several calls.
+/// Options of a call, which replace the client's options. For programs that set the same options for several calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,8 +45,8 @@ impl CallOptions {
         self
     }
 
-    /// Sets the number of retries after the first attempt. Otherwise, the client's policy or the one from
-    /// [`retry`](Self::retry) applies.
+    /// Sets the number of retries after the first attempt, in place of the number in the policy set with [`retry`](Self::retry)
+    /// or in the client's policy.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = Some(retries);
         self
@@ -61,9 +61,9 @@ impl CallOptions {
         }
     }
 
-    /// Adds a header, replacing the client's header with that name. The service key and the headers that frame the
-    /// message cannot be set: the call then fails. dealkit decodes no Content-Encoding: if you set `Accept-Encoding`, decode
-    /// the body yourself.
+    /// Adds a header, replacing the client's header with that name. The service key and the headers that frame the message,
+    /// such as `Content-Length`, cannot be set: a call with such a header fails. dealkit decodes no Content-Encoding: if you
+    /// set `Accept-Encoding`, decode the body yourself.
     pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         let header = (name.as_ref().to_owned(), value.as_ref().to_owned());
         self.headers.push(header);
@@ -77,14 +77,14 @@ impl CallOptions {
     }
 
     /// Returns these options, replaced by the options that are set in `later`. The headers of both are sent.
-    pub(crate) fn with(mut self, later: Self) -> Self {
-        self.timeout = later.timeout.or(self.timeout);
-        self.retry = later.retry.or(self.retry);
+    pub(crate) fn with(mut self, later_options: Self) -> Self {
+        self.timeout = later_options.timeout.or(self.timeout);
+        self.retry = later_options.retry.or(self.retry);
         // A later policy replaces the number of retries too.
-        let earlier = self.max_retries.filter(|_| later.retry.is_none());
-        self.max_retries = later.max_retries.or(earlier);
-        self.headers.extend(later.headers);
-        self.unreadable = later.unreadable.or(self.unreadable);
+        let earlier_retries = self.max_retries.filter(|_| later_options.retry.is_none());
+        self.max_retries = later_options.max_retries.or(earlier_retries);
+        self.headers.extend(later_options.headers);
+        self.unreadable = later_options.unreadable.or(self.unreadable);
         self
     }
 }

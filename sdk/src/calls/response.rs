@@ -1,4 +1,4 @@
-//! A whole response: the value of a call, with the status, headers and body.
+//! Whole responses: the value of a call, with the status, headers and body.
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
         unreadable::{Unreadable, UnreadableField},
     },
     transport::{
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         operation::Operation,
         response::HttpResponse,
     },
@@ -37,12 +37,12 @@ pub struct Response<T> {
     pub(crate) response: HttpResponse,
     pub(crate) unreadable: Unreadable,
     /// The function that runs code within the span of the call.
-    pub(crate) context: Option<Context>,
+    pub(crate) run_in_span: Option<RunInSpan>,
     pub(crate) value: T,
 }
 
 /// Calls a function within the span of a call.
-type Context = Arc<dyn Fn(&dyn Fn()) + Send + Sync>;
+type RunInSpan = Arc<dyn Fn(&dyn Fn()) + Send + Sync>;
 
 /// A successful response whose body you read yourself; the result of [`Client::request`](crate::Client::request).
 pub type RawResponse = Response<Bytes>;
@@ -83,7 +83,7 @@ impl<T> Response<T> {
         &self.value
     }
 
-    /// Returns the value, without the rest.
+    /// Returns the decoded value, without the rest of the response.
     pub fn into_value(self) -> T {
         self.value
     }
@@ -105,16 +105,16 @@ impl RawResponse {
     /// Sets the function that runs code within the span of the call, for bindings, which decode the body after the call has
     /// ended.
     #[doc(hidden)]
-    pub fn in_context(mut self, context: impl Fn(&dyn Fn()) + Send + Sync + 'static) -> Self {
-        self.context = Some(Arc::new(context));
+    pub fn in_context(mut self, run_in_span: impl Fn(&dyn Fn()) + Send + Sync + 'static) -> Self {
+        self.run_in_span = Some(Arc::new(run_in_span));
         self
     }
 
     /// Reports the fields that were skipped, for bindings.
     #[doc(hidden)]
     pub fn report_skipped(&self, fields: &[UnreadableField]) {
-        if let (Some(operation), Some(context)) = (&self.operation, &self.context) {
-            context(&|| trace::report_skipped(operation, fields));
+        if let (Some(operation), Some(run_in_span)) = (&self.operation, &self.run_in_span) {
+            run_in_span(&|| trace::report_skipped(operation, fields));
         }
     }
 
@@ -128,7 +128,7 @@ impl RawResponse {
             operation: Some(operation),
             response,
             unreadable,
-            context: None,
+            run_in_span: None,
             value,
         }
     }
@@ -147,7 +147,7 @@ impl RawResponse {
 impl<T> Response<T> {
     /// Returns the error of a body that could not be decoded, with the data of the call.
     pub fn into_decode_error(self, error: DecodeError) -> Error {
-        let error = not_decoded(self.response, error);
+        let error = make_decode_error(self.response, error);
         match &self.operation {
             Some(operation) => error.with_operation(operation),
             None => error,
@@ -155,25 +155,31 @@ impl<T> Response<T> {
     }
 }
 
-/// Returns the error of a response that could not be decoded, which is a timeout if decoding was stopped.
-pub(super) fn not_decoded(response: HttpResponse, error: DecodeError) -> Error {
+/// Returns the error of a response that could not be decoded. The error is a timeout if decoding was stopped at the call's
+/// deadline.
+pub(super) fn make_decode_error(response: HttpResponse, error: DecodeError) -> Error {
     if error.was_cancelled() {
         let attempts = response.attempts;
-        return TransportError::new(TransportCause::Timeout(response.left.limit, Sent::Possibly))
-            .with_response(response)
-            .after(attempts, false, None)
-            .into();
+        return TransportError::new(TransportCause::Timeout(
+            response.time_left.limit,
+            SentPart::Possibly,
+        ))
+        .with_response(response)
+        .after(attempts, false, None)
+        .into();
     }
     Error::from(error).with_response(response)
 }
 
-/// Returns the identifier in the body of a response. Other fields may be invalid.
+/// Returns the field `id` in the body of a response, even if other fields are invalid.
 pub(crate) fn find_id(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Created {
+    struct BodyWithId {
         id: String,
     }
-    serde_json::from_slice(body).ok().map(|Created { id }| id)
+    serde_json::from_slice(body)
+        .ok()
+        .map(|BodyWithId { id }| id)
 }
 
 impl<T> fmt::Debug for Response<T> {

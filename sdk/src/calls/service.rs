@@ -24,7 +24,7 @@ use crate::{
             pools::{ATTEMPT_TIMEOUT, Pools},
             progress::{MaySend, Progress},
         },
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         key::{Key, Keys},
         outcome::Outcome,
         rate::admission::{NotAdmitted, SharedLimits},
@@ -35,7 +35,7 @@ use crate::{
     value::message::{Message, Setting},
 };
 
-/// A service, with the checked configuration of the client that calls it.
+/// The checked configuration of a client, and the state that its calls share.
 pub(crate) struct Service {
     pub(crate) pools: Arc<Pools>,
     pub(crate) limits: Arc<SharedLimits>,
@@ -48,7 +48,7 @@ pub(crate) struct Service {
     pub(crate) retry: RetryPolicy,
     pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
-    /// The open ledgers of single creates.
+    /// The open ledgers of single creates, which have an idempotency key (`Call::once`).
     #[cfg(feature = "ledger")]
     pub(crate) ledgers: Arc<OpenLedgerCache>,
 }
@@ -95,12 +95,12 @@ impl Service {
                 "a call must be awaited on a Tokio runtime; without one, use dealkit::blocking",
             )
         })?;
-        let total = options.timeout.unwrap_or(self.total_timeout);
-        more_than_zero(Setting::Timeout, total)?;
+        let call_timeout = options.timeout.unwrap_or(self.total_timeout);
+        check_more_than_zero(Setting::Timeout, call_timeout)?;
         let policy = options.policy(self.retry);
         if !is_read(&request.method) {
-            // The runtime polls its sockets, and so detects idle connections that the service has closed, before a request that
-            // could not be retried is sent over one.
+            // Lets the runtime poll its sockets, and so notice idle connections that the service has closed. This request could
+            // not be retried if it were sent over such a connection.
             tokio::task::yield_now().await;
         }
         // A time limit of an attempt is useful only if another attempt may follow a timeout.
@@ -113,10 +113,13 @@ impl Service {
             claim,
             runtime,
             policy,
-            total,
+            call_timeout,
             attempt_timeout: attempt_timeout.or(retries_timeouts.then_some(ATTEMPT_TIMEOUT)),
         };
-        let response = run_attempts(policy, call, total, |end| exchange.attempt(end)).await;
+        let response = run_attempts(policy, call, call_timeout, |deadline| {
+            exchange.attempt(deadline)
+        })
+        .await;
         response.map_err(|error| match error {
             AttemptError::Failed(error) => error.into(),
             AttemptError::NotMade(error) => error,
@@ -133,18 +136,19 @@ struct Exchange<'a> {
     runtime: Handle,
     policy: RetryPolicy,
     /// The time limit of the call.
-    total: Duration,
+    call_timeout: Duration,
     attempt_timeout: Option<Duration>,
 }
 
 impl Exchange<'_> {
-    /// Makes an attempt of a call that ends at `end`, on the clock of the limits.
-    async fn attempt(&self, end: Duration) -> Result<HttpResponse, AttemptError<Error>> {
+    /// Makes one attempt. The call's time ends at `deadline`, a duration since the client was created, as in
+    /// `SharedLimits::now`.
+    async fn attempt(&self, deadline: Duration) -> Result<HttpResponse, AttemptError<Error>> {
         let limits = self.call.limits;
-        let admitted = self.admit(end).await.map_err(AttemptError::NotMade)?;
-        let outcome = self.send(&admitted.key, end).await;
+        let admitted_request = self.admit(deadline).await.map_err(AttemptError::NotMade)?;
+        let outcome = self.send(&admitted_request.key, deadline).await;
         let outcome = outcome.map_err(AttemptError::NotMade)?;
-        let pause = limits.record_outcome(admitted.at, outcome.as_ref());
+        let pause = limits.record_outcome(admitted_request.admitted_at, outcome.as_ref());
         let mut error = match outcome {
             Ok(response) => return Ok(response),
             Err(error) => error,
@@ -153,7 +157,7 @@ impl Exchange<'_> {
             self.call.report_pause(pause, &error);
         }
         if error.status() == Some(StatusCode::UNAUTHORIZED) {
-            match self.has_new_key(&admitted.key, end).await {
+            match self.has_new_key(&admitted_request.key, deadline).await {
                 Ok(has_new_key) => error.0.has_new_key = has_new_key,
                 Err(message) => error = error.not_retried(message.text(|name| name)),
             }
@@ -163,40 +167,48 @@ impl Exchange<'_> {
 
     /// Waits until a request may be sent: for the service key, for the claim of a row, and for the admission by rate limit and
     /// number of connections.
-    async fn admit(&self, end: Duration) -> Result<Admitted<'_>, Error> {
+    async fn admit(&self, deadline: Duration) -> Result<AdmittedRequest<'_>, Error> {
         let Service { keys, pools, .. } = self.service;
         let limits = self.call.limits;
-        let left = || end.saturating_sub(limits.now());
+        let time_left = || deadline.saturating_sub(limits.now());
         let key_error = |message| Error::new(Cause::ServiceKey(message));
-        // Before the admission, because a provider may take long: its calls hold no permits meanwhile, and are not sent all at
-        // once afterwards.
-        keys.current(left, self.total).await.map_err(key_error)?;
-        let queued = limits.enqueue();
+        // The key is requested before the admission, because a provider may take long. So the calls that wait for a key hold no
+        // permits, and are not all sent at the same moment afterwards.
+        keys.current_key(time_left, self.call_timeout)
+            .await
+            .map_err(key_error)?;
+        let queued_call = limits.enqueue();
         if let Some(claim) = self.claim {
-            // Before the admission, because a locked ledger may take long.
-            let claimed = queued.prepare(end, claim.prepare()).await;
-            claimed.map_err(|reason| self.not_admitted(reason))??;
+            // The row is claimed before the admission, because a claim takes long while the ledger is locked.
+            let claim_result = queued_call.prepare(deadline, claim.ensure_claimed()).await;
+            claim_result.map_err(|reason| self.make_not_admitted_error(reason))??;
         }
-        let admitted = queued.admit(end, pools.permits()).await;
-        let (at, permit) = admitted.map_err(|reason| self.not_admitted(reason))?;
+        let admission_result = queued_call.admit(deadline, pools.permits()).await;
+        let (admitted_at, permit) =
+            admission_result.map_err(|reason| self.make_not_admitted_error(reason))?;
         // The key may have expired during the wait, or been rejected, and the lease may have ended.
-        let key = keys.current(left, self.total).await.map_err(key_error)?;
+        let key = keys
+            .current_key(time_left, self.call_timeout)
+            .await
+            .map_err(key_error)?;
         if let Some(claim) = self.claim {
             claim.check_lease()?;
         }
-        Ok(Admitted {
-            at,
+        Ok(AdmittedRequest {
+            admitted_at,
             key,
             _permit: permit,
         })
     }
 
-    fn not_admitted(&self, reason: NotAdmitted) -> Error {
+    fn make_not_admitted_error(&self, reason: NotAdmitted) -> Error {
         match reason {
-            NotAdmitted::TooLate(late) => Error::throttled(late),
-            NotAdmitted::TimedOut => {
-                TransportError::new(TransportCause::Timeout(self.total, Sent::Nothing)).into()
-            }
+            NotAdmitted::TooLate(late_admission) => Error::throttled(late_admission),
+            NotAdmitted::TimedOut => TransportError::new(TransportCause::Timeout(
+                self.call_timeout,
+                SentPart::Nothing,
+            ))
+            .into(),
         }
     }
 
@@ -204,13 +216,15 @@ impl Exchange<'_> {
     async fn send(
         &self,
         key: &Key,
-        end: Duration,
+        deadline: Duration,
     ) -> Result<Result<HttpResponse, TransportError>, Error> {
-        let left = end.saturating_sub(self.call.limits.now());
+        let time_left = deadline.saturating_sub(self.call.limits.now());
         // If the call's time limit ends the attempt, the error names that limit, which the caller has configured.
         let (time, limit) = match self.attempt_timeout {
-            Some(attempt_timeout) if attempt_timeout <= left => (attempt_timeout, attempt_timeout),
-            _ => (left, self.total),
+            Some(attempt_timeout) if attempt_timeout <= time_left => {
+                (attempt_timeout, attempt_timeout)
+            }
+            _ => (time_left, self.call_timeout),
         };
         let now = Instant::now();
         let progress = self.call.progress.begin_attempt(now);
@@ -228,11 +242,11 @@ impl Exchange<'_> {
             max_response_bytes: self.service.max_response_bytes,
             progress: &progress,
         };
-        let sent = pin!(attempt.send(now, time));
+        let send_future = pin!(attempt.send(now, time));
         let Some(claim) = self.claim else {
-            return Ok(sent.await);
+            return Ok(send_future.await);
         };
-        let outcome = until_lease_ends(claim, &progress, sent).await;
+        let outcome = send_until_lease_ends(claim, &progress, send_future).await;
         let is_unsent = |error: &TransportError| error.outcome() == Outcome::NotSent;
         let is_withheld = match &outcome {
             None => true,
@@ -240,7 +254,7 @@ impl Exchange<'_> {
         };
         match (outcome, claim.check_lease()) {
             (_, Err(error)) if is_withheld => {
-                self.call.progress.attempt_withheld();
+                self.call.progress.record_withheld_attempt();
                 Err(error)
             }
             (Some(outcome), _) => Ok(outcome),
@@ -251,46 +265,46 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether there is another key than this one, which the service has rejected.
-    async fn has_new_key(&self, key: &Arc<Key>, end: Duration) -> Result<bool, Message> {
+    /// Returns whether the source has a new key in place of `key`, which the service has rejected.
+    async fn has_new_key(&self, key: &Arc<Key>, deadline: Duration) -> Result<bool, Message> {
         let keys = &self.service.keys;
         if let Some(is_new) = keys.record_rejection(key) {
             return Ok(is_new);
         }
-        // Without retries, the next call asks for the key.
+        // Without retries, this call needs no new key. The next call requests one.
         if self.policy.retry_limit() == 0 {
             return Ok(false);
         }
-        let left = || end.saturating_sub(self.call.limits.now());
-        let new = keys.current(left, self.total).await?;
-        Ok(new.header != key.header)
+        let time_left = || deadline.saturating_sub(self.call.limits.now());
+        let new_key = keys.current_key(time_left, self.call_timeout).await?;
+        Ok(new_key.header != key.header)
     }
 }
 
 /// The permission to send a request.
-struct Admitted<'a> {
-    /// The time of the admission, on the clock of the limits.
-    at: Duration,
+struct AdmittedRequest<'a> {
+    /// The time of the admission, as a duration since the client was created (`SharedLimits::now`).
+    admitted_at: Duration,
     key: Arc<Key>,
     /// Held until the response has arrived.
     _permit: SemaphorePermit<'a>,
 }
 
 /// Makes an attempt. Returns `None` if the lease ended while the request was waiting for a connection.
-async fn until_lease_ends<T>(
+async fn send_until_lease_ends<T>(
     claim: &Claim,
     progress: &Progress,
-    sent: Pin<&mut impl Future<Output = T>>,
+    send_future: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    match select(sent, pin!(claim.lease_ended())).await {
+    match select(send_future, pin!(claim.wait_until_lease_ends())).await {
         Either::Left((outcome, _)) => Some(outcome),
         Either::Right(_) if progress.is_connecting() => None,
-        Either::Right(((), sent)) => Some(sent.await),
+        Either::Right(((), send_future)) => Some(send_future.await),
     }
 }
 
 /// Checks that a time limit is not zero, which would fail every call.
-pub(crate) fn more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
+pub(crate) fn check_more_than_zero(setting: Setting, limit: Duration) -> Result<(), Error> {
     if limit.is_zero() {
         return Err(Error::invalid_setting(setting, "must be more than zero"));
     }

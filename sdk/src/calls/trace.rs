@@ -1,5 +1,5 @@
-//! The span of a call, and the event at its end, with the names of OpenTelemetry's HTTP conventions or, where there are none, names
-//! that begin with `dealkit.`.
+//! The span of a call, and the event at its end. Their fields have the names of OpenTelemetry's HTTP conventions. The names of
+//! all other fields begin with `dealkit.`.
 //!
 //! Spans and events contain only the fields that are listed here and in `transport/call_progress.rs`: no identifiers, headers or
 //! bodies.
@@ -22,15 +22,15 @@ use crate::{
 pub(crate) struct CallTrace<'a> {
     pub(crate) span: Span,
     call: CallInfo<'a>,
-    began: Instant,
-    /// The status of the response to the call, if there is one, and its request id, if a subscriber reads that.
+    start: Instant,
+    /// The status of the response to the call, if there is one, and its request id, if there is a subscriber for it.
     response: Option<(u16, Option<String>)>,
     has_ended: bool,
 }
 
 impl<'a> CallTrace<'a> {
     /// Starts the span of a call that began at this time.
-    pub(crate) fn begin(call: CallInfo<'a>, began: Instant) -> Self {
+    pub(crate) fn begin(call: CallInfo<'a>, start: Instant) -> Self {
         let CallInfo {
             operation,
             base_url,
@@ -59,7 +59,7 @@ impl<'a> CallTrace<'a> {
         Self {
             span,
             call,
-            began,
+            start,
             response: None,
             has_ended: false,
         }
@@ -110,9 +110,9 @@ impl<'a> CallTrace<'a> {
         let effect = error_type
             .as_ref()
             .and_then(|_| find_effect(operation, outcome));
-        // Called only if there is a subscriber.
+        // These functions are called only if there is a subscriber.
         let attempts = || progress.attempts();
-        let waited = || progress.waited();
+        let waited = || progress.total_wait();
         let retries_left = || limits.retry_quota().remaining_retries(limits.now());
         let span = &self.span;
         if !span.is_disabled() {
@@ -147,7 +147,7 @@ impl<'a> CallTrace<'a> {
                         dealkit.request_id = request_id,
                         dealkit.attempts = i64::from(attempts()),
                         dealkit.wait = waited().as_secs_f64(),
-                        dealkit.duration = self.began.elapsed().as_secs_f64(),
+                        dealkit.duration = self.start.elapsed().as_secs_f64(),
                         dealkit.retries_left = i64::from(retries_left()),
                     },
                     "{message}"
@@ -177,7 +177,7 @@ impl Drop for CallTrace<'_> {
 }
 
 /// The maximum number of skipped fields that an event names.
-const SKIPPED_SHOWN: usize = 20;
+const MAX_SKIPPED_SHOWN: usize = 20;
 
 /// Reports the number and the locations of fields that could not be read and were skipped, but not their values.
 pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) {
@@ -185,11 +185,13 @@ pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) 
         return;
     }
     let count = fields.len();
-    let counted = i64::try_from(count).unwrap_or(i64::MAX);
-    Span::current().record("dealkit.unreadable", counted);
-    let shown = fields.iter().take(SKIPPED_SHOWN);
-    let mut pointers = shown.map(|field| &*field.pointer).collect::<Vec<_>>();
-    if count > SKIPPED_SHOWN {
+    let field_count = i64::try_from(count).unwrap_or(i64::MAX);
+    Span::current().record("dealkit.unreadable", field_count);
+    let shown_fields = fields.iter().take(MAX_SKIPPED_SHOWN);
+    let mut pointers = shown_fields
+        .map(|field| &*field.pointer)
+        .collect::<Vec<_>>();
+    if count > MAX_SKIPPED_SHOWN {
         pointers.push("…");
     }
     tracing::info!(
@@ -197,14 +199,14 @@ pub(crate) fn report_skipped(operation: &Operation, fields: &[UnreadableField]) 
         {
             http.request.method = operation.method.as_str(),
             url.template = &*operation.template,
-            dealkit.unreadable = counted,
+            dealkit.unreadable = field_count,
             dealkit.pointers = pointers.join(", "),
         },
         "fields could not be read"
     );
 }
 
-/// Returns the status, if that is the error, or else the kind of the error.
+/// Returns the status if the error is an unsuccessful status, otherwise the kind of the error.
 fn error_type(error: &Error) -> String {
     match (error.kind(), error.status()) {
         (ErrorKind::Status, Some(status)) => status.as_str().to_owned(),

@@ -28,10 +28,10 @@ const MAX_BODY: usize = 64 * 1024;
 
 /// The error of a call, or of building a client.
 ///
-/// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status, title,
-/// detail and request id of the response, if there was one. It never shows the service key, an identifier, or any other value
-/// that was sent or received. `source()` returns an error that the message leaves out, if there is one: of a library below, or of
-/// one of your functions.
+/// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status,
+/// title, detail and request id of the response, if there was one. It never shows the service key, an identifier, or any other
+/// value that was sent or received. `source()` returns an error whose text is not in the message, if there is one: the error of
+/// an underlying library, or of one of your functions.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -49,9 +49,9 @@ const MAX_BODY: usize = 64 * 1024;
     feature = "test-util",
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorData>);
 
-struct Inner {
+struct ErrorData {
     cause: Cause,
     operation: Option<Operation>,
     attempts: Attempts,
@@ -59,19 +59,19 @@ struct Inner {
     response: Option<HttpResponse>,
     problem: Option<Problem>,
     #[cfg(feature = "test-util")]
-    outcome_of_test: Option<Outcome>,
+    test_outcome: Option<Outcome>,
 }
 
 impl Error {
     pub(crate) fn new(cause: Cause) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorData {
             cause,
             operation: None,
             attempts: Attempts::default(),
             response: None,
             problem: None,
             #[cfg(feature = "test-util")]
-            outcome_of_test: None,
+            test_outcome: None,
         }))
     }
 
@@ -79,7 +79,8 @@ impl Error {
         Self::new(Cause::Config(message.into()))
     }
 
-    /// Creates the error of an invalid setting. The problem continues its name: `must be more than zero`.
+    /// Creates the error of an invalid setting. The message is the name of the setting and the problem, such as `must be more
+    /// than zero`.
     pub(crate) fn invalid_setting(
         setting: Setting,
         problem: impl Into<std::borrow::Cow<'static, str>>,
@@ -96,9 +97,9 @@ impl Error {
     }
 
     /// Creates the error of a call that cannot be admitted before its deadline.
-    pub(crate) fn throttled(late: LateAdmission) -> Self {
-        let mut error = Self::new(Cause::Throttled(late));
-        error.0.attempts.retry_after = Some(late.wait);
+    pub(crate) fn throttled(late_admission: LateAdmission) -> Self {
+        let mut error = Self::new(Cause::Throttled(late_admission));
+        error.0.attempts.retry_after = Some(late_admission.wait);
         error
     }
 
@@ -108,36 +109,36 @@ impl Error {
         error
     }
 
-    /// Creates the error of a row that the ledger has from an earlier run. `unanswered` is the error of the function that was called
-    /// to resolve the row, if it failed.
+    /// Creates the error of a row that the ledger has from an earlier run. `resolve_error` is the error of the caller's
+    /// `resolve`, if it was called for the row and failed.
     #[cfg(feature = "ledger")]
-    pub(crate) fn recorded(
-        recorded: &crate::ledger::LedgerRow,
-        unanswered: Option<crate::error::cause::Unanswered>,
+    pub(crate) fn already_attempted(
+        recorded_row: &crate::ledger::LedgerRow,
+        resolve_error: Option<crate::error::cause::ResolveError>,
     ) -> Self {
         Self::new(Cause::AlreadyAttempted {
-            outcome: recorded.outcome,
-            status: recorded.status,
-            request_id: recorded.request_id.clone(),
-            in_flight: recorded.in_flight,
-            reason: recorded.reason(),
-            request_differs: recorded.request_differs,
-            unanswered,
+            outcome: recorded_row.outcome,
+            status: recorded_row.status,
+            request_id: recorded_row.request_id.clone(),
+            in_flight: recorded_row.in_flight,
+            reason: recorded_row.reason(),
+            request_differs: recorded_row.request_differs,
+            resolve_error,
         })
     }
 
     #[cfg(feature = "ledger")]
-    pub(crate) fn duplicate_key(first: usize) -> Self {
-        Self::new(Cause::DuplicateKey(first))
+    pub(crate) fn duplicate_key(first_index: usize) -> Self {
+        Self::new(Cause::DuplicateKey(first_index))
     }
 
-    /// Creates the error of a row that was not sent because of an earlier row: the service rejected that row with this status, or
-    /// there was no key for it.
+    /// Creates the error of a row that was not sent because of an earlier row: the service rejected that row with this status,
+    /// or there was no service key for that row.
     pub(crate) fn stopped((index, status): (usize, Option<StatusCode>)) -> Self {
         Self::new(Cause::Stopped { index, status })
     }
 
-    /// Records that the service may have acted in an earlier run.
+    /// Records whether the service may have acted on the row in an earlier run.
     pub(crate) fn with_earlier_unknown_outcome(mut self, is_unresolved: bool) -> Self {
         self.0.attempts.earlier_may_have_acted |= is_unresolved;
         self
@@ -150,7 +151,7 @@ impl Error {
 
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
-        self.0.outcome_of_test = Some(outcome);
+        self.0.test_outcome = Some(outcome);
         self
     }
 
@@ -188,7 +189,7 @@ impl Error {
     }
 
     /// Describes the attempts in brackets: their number, an earlier response, and the reason why there was no retry.
-    fn attempts_text(&self) -> String {
+    fn describe_attempts(&self) -> String {
         let mut parts = Vec::new();
         let attempts = &self.0.attempts;
         if attempts.count > 1 {
@@ -214,7 +215,7 @@ impl Error {
             self.0.problem = Problem::from_json(&response.body);
         }
         if let Some(beginning) = response.body.get(..MAX_BODY) {
-            // A copy releases the memory of the rest.
+            // A copy of the beginning releases the memory of the rest.
             response.body = Bytes::copy_from_slice(beginning);
         }
         if let Cause::Decode(error) = &mut self.0.cause {
@@ -229,14 +230,14 @@ impl Error {
         self.0.response.as_ref()
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.cause.kind()
     }
 
-    /// The status of the response, if there was one. The status, the body, the headers and the request id belong to the last
-    /// attempt. If that attempt got no response, the message reports the last earlier response. For a row that was not sent, this
-    /// is the status of the response that prevented it.
+    /// Returns the status of the response, if there was one. The status, the body, the headers and the request id belong to the
+    /// last attempt. If that attempt got no response, the message reports the last earlier response. For a row that was not
+    /// sent, this is the status of the response that prevented it from being sent.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
             Cause::AlreadyAttempted { status, .. } => *status,
@@ -245,17 +246,18 @@ impl Error {
         }
     }
 
-    /// The response's HTTP version, if there was a response.
+    /// Returns the response's HTTP version, if there was a response.
     pub fn version(&self) -> Option<Version> {
         self.response().map(|response| response.version)
     }
 
-    /// The error body as problem details (RFC 9457), if it was one.
+    /// Returns the problem details (RFC 9457) in the body of the error response, if it contains any.
     pub fn problem(&self) -> Option<&Problem> {
         self.0.problem.as_ref()
     }
 
-    /// The first 64 KiB of the response's body, if there was a response; the whole body of a success that could not be decoded.
+    /// Returns the first 64 KiB of the response's body, if there was a response. A success that could not be decoded has its
+    /// whole body.
     pub fn body(&self) -> Option<&[u8]> {
         if let Cause::Decode(error) = &self.0.cause {
             return Some(error.body());
@@ -263,12 +265,12 @@ impl Error {
         self.response().map(|response| &*response.body)
     }
 
-    /// The headers of the response, if there was one.
+    /// Returns the headers of the response, if there was one.
     pub fn headers(&self) -> Option<&HeaderMap> {
         self.response().map(|response| &response.headers)
     }
 
-    /// The request's id in the service's logs: quote it to the service's support.
+    /// Returns the request's id in the service's logs. Quote this id to the service's support.
     pub fn request_id(&self) -> Option<&str> {
         if let Cause::AlreadyAttempted { request_id, .. } = &self.0.cause {
             return request_id.as_deref();
@@ -278,18 +280,18 @@ impl Error {
             .or_else(|| self.problem()?.request_id.as_deref())
     }
 
-    /// The number of attempts; 0 if the request was never sent.
+    /// Returns the number of attempts; 0 if the request was never sent.
     pub fn attempts(&self) -> u32 {
         self.0.attempts.count
     }
 
-    /// The wait before the next attempt: as the service asks (`Retry-After`) or, if the call was throttled, until the call would
-    /// have been admitted.
+    /// Returns the time to wait before the next attempt: the time that the service asks for (`Retry-After`) or, if the call was
+    /// throttled, the time until the rate limit allows the call.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.attempts.retry_after
     }
 
-    /// The possible effect of the call at the service, which decides whether it is safe to send the request again.
+    /// Returns the possible effect of the call at the service, which decides whether it is safe to send the request again.
     ///
     /// The outcome does not depend on the method. A GET changes nothing with any outcome: see
     /// [`may_have_acted`](Self::may_have_acted).
@@ -303,23 +305,23 @@ impl Error {
     /// ```
     pub fn outcome(&self) -> Outcome {
         #[cfg(feature = "test-util")]
-        if let Some(outcome) = self.0.outcome_of_test {
+        if let Some(outcome) = self.0.test_outcome {
             return outcome;
         }
-        let last = self.0.cause.outcome(self.status());
-        last.after(self.0.attempts.earlier_may_have_acted)
+        let last_outcome = self.0.cause.outcome(self.status());
+        last_outcome.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Returns true if the service may have changed something: after a create, the agent may exist. Always false after a request with a
     /// safe method (RFC 9110, section 9.2.1), such as a GET.
     pub fn may_have_acted(&self) -> bool {
         let operation = self.0.operation.as_ref();
-        let changes_nothing = operation.is_some_and(|operation| operation.method.is_safe());
-        self.outcome().may_have_acted() && !changes_nothing
+        let is_read_only = operation.is_some_and(|operation| operation.method.is_safe());
+        self.outcome().may_have_acted() && !is_read_only
     }
 
-    /// The violations in the request: found before sending it, or listed in the service's error body. Of that list, the first
-    /// [`Problem::MAX_ERRORS`] entries are available, and [`Problem::omitted_errors`] counts the rest.
+    /// Returns the violations in the request, which were found before sending it or are listed in the service's error body. Of
+    /// that list, the first [`Problem::MAX_ERRORS`] entries are available, and [`Problem::omitted_errors`] counts the rest.
     pub fn violations(&self) -> &[Violation] {
         match &self.0.cause {
             Cause::Validation(error) => error.violations(),
@@ -327,7 +329,7 @@ impl Error {
         }
     }
 
-    /// The error of decoding the response's body, if that is the failure.
+    /// Returns the error of decoding the response's body, if that is the failure.
     pub fn decode_error(&self) -> Option<&DecodeError> {
         match &self.0.cause {
             Cause::Decode(error) => Some(error),
@@ -335,7 +337,7 @@ impl Error {
         }
     }
 
-    /// The error of the job's ledger, if that is why the row was not sent.
+    /// Returns the error of the job's ledger, if the row was not sent because of that error.
     pub fn ledger_error(&self) -> Option<&LedgerError> {
         match &self.0.cause {
             Cause::Ledger(error) => Some(error),
@@ -343,7 +345,8 @@ impl Error {
         }
     }
 
-    /// Returns true if another job is sending the row right now, so that this job did not send it. The other job will record the outcome.
+    /// Returns true if this job did not send the row because another job is sending it right now. The other job will record the
+    /// outcome.
     pub fn is_in_flight(&self) -> bool {
         matches!(
             self.0.cause,
@@ -354,7 +357,7 @@ impl Error {
         )
     }
 
-    /// Returns true if the row has changed since the request in the ledger. The change was not sent.
+    /// Returns true if the row differs from its request in the ledger. The change was not sent.
     pub fn request_differs(&self) -> bool {
         matches!(
             self.0.cause,
@@ -365,17 +368,23 @@ impl Error {
         )
     }
 
-    /// The index of the earlier row that prevented this row from being sent: the first with the same key, or the row that the service
-    /// rejected, or for which there was no key.
+    /// Returns the index of the earlier row that prevented this row from being sent: the first row with the same idempotency
+    /// key, the row that the service rejected, or the row for which there was no service key.
     pub fn first_index(&self) -> Option<usize> {
         match self.0.cause {
-            Cause::DuplicateKey(first) | Cause::Stopped { index: first, .. } => Some(first),
+            Cause::DuplicateKey(first_index)
+            | Cause::Stopped {
+                index: first_index, ..
+            } => Some(first_index),
             _ => None,
         }
     }
 
     fn has_status(&self, status: u16) -> bool {
-        self.kind() == ErrorKind::Status && self.status().is_some_and(|got| got == status)
+        self.kind() == ErrorKind::Status
+            && self
+                .status()
+                .is_some_and(|response_status| response_status == status)
     }
 
     /// Returns true for a 400: the service could not understand the request.
@@ -388,7 +397,7 @@ impl Error {
         self.has_status(401)
     }
 
-    /// Returns true for a 403: the key does not permit this.
+    /// Returns true for a 403: the service key does not permit this call.
     pub fn is_permission_denied(&self) -> bool {
         self.has_status(403)
     }
@@ -446,7 +455,7 @@ impl Error {
 }
 
 impl Error {
-    /// The setting that the error concerns, if there is one, by the name of the method that sets it: of
+    /// Returns the setting that the error concerns, if there is one, as the name of the method that sets it: a method of
     /// [`ClientBuilder`](crate::ClientBuilder), or of a call.
     ///
     /// If the setting is invalid, the message begins with its name. Otherwise the message ends with a reference to the setting,
@@ -463,7 +472,8 @@ impl Error {
         Some(self.cause_message().setting()?.as_str())
     }
 
-    /// Returns the message of `Display` with another language's name of the setting. For bindings.
+    /// Returns the message of `Display`, in which `name` replaces the name of a setting. For the bindings, where settings have
+    /// other names.
     #[doc(hidden)]
     pub fn message(&self, name: fn(&'static str) -> &'static str) -> String {
         let mut text = String::new();
@@ -474,7 +484,7 @@ impl Error {
 
     fn cause_message(&self) -> Message {
         let message = self.0.cause.message();
-        if self.can_skip() {
+        if self.can_skip_field() {
             message.see(Setting::Unreadable)
         } else {
             message
@@ -499,19 +509,19 @@ impl Error {
             (_, None) => message.text(name),
         };
         write!(out, "{operation}{failure}")?;
-        if let Some(encoding) = self.encoding() {
+        if let Some(encoding) = self.content_encoding() {
             write!(
                 out,
                 "; it came with Content-Encoding: {encoding}, which dealkit neither asks for nor decodes"
             )?;
         }
-        if self.can_skip() {
+        if self.can_skip_field() {
             out.write_str("; the field can be skipped")?;
         }
-        if let Some(effect) = self.effect() {
+        if let Some(effect) = self.describe_effect() {
             write!(out, "; {effect}")?;
         }
-        out.write_str(&self.attempts_text())?;
+        out.write_str(&self.describe_attempts())?;
         if let Some(id) = self.shown_request_id() {
             write!(out, " [request id {id}]")?;
         }
@@ -519,35 +529,35 @@ impl Error {
     }
 
     /// Returns the Content-Encoding of a response that could not be decoded, if it has one.
-    fn encoding(&self) -> Option<String> {
+    fn content_encoding(&self) -> Option<String> {
         let response = self.response().filter(|_| self.decode_error().is_some())?;
         let encoding = response
             .headers
             .get(header::CONTENT_ENCODING)?
             .to_str()
             .ok()?;
-        let is_none = encoding.trim().eq_ignore_ascii_case("identity");
-        (!is_none).then(|| shorten(&response.redactor.mask(encoding)))
+        let is_identity = encoding.trim().eq_ignore_ascii_case("identity");
+        (!is_identity).then(|| shorten(&response.redactor.mask(encoding)))
     }
 
     /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
-    fn effect(&self) -> Option<&'static str> {
+    fn describe_effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
             (Cause::AlreadyAttempted { .. }, _) | (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
         }
     }
 
-    /// Returns true if the same call would succeed with the option to skip unreadable fields. A create must not be sent again, so the
-    /// message never suggests it.
-    fn can_skip(&self) -> bool {
+    /// Returns true if the call would succeed with the option to skip unreadable fields, and may be sent again. A create must
+    /// not be sent again, so its message never suggests the option.
+    fn can_skip_field(&self) -> bool {
         let is_read = |operation: &Operation| operation.method.is_safe();
         self.0.operation.as_ref().is_some_and(is_read)
             && self.decode_error().is_some_and(DecodeError::is_optional)
     }
 
-    /// The messages of the libraries below when no connection was made or a connection broke: the texts of the
-    /// [`source`](std::error::Error::source)s, for the analysis of network failures.
+    /// Returns the messages of the underlying libraries if no connection was made or a connection broke: the texts of the
+    /// [`source`](std::error::Error::source)s. For the analysis of network failures.
     pub fn transport_messages(&self) -> impl Iterator<Item = &str> {
         self.0
             .cause

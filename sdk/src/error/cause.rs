@@ -40,23 +40,23 @@ pub(crate) enum Cause {
         in_flight: bool,
         /// The title and the violation codes of the error response, if the service rejected the row.
         reason: Option<String>,
-        /// True if the request that was sent differs from the row now.
+        /// True if the row has changed since its request was sent.
         request_differs: bool,
-        /// The error of the function that was called to resolve the row.
-        unanswered: Option<Unanswered>,
+        /// The error of the caller's `resolve`, if it was called for the row and failed.
+        resolve_error: Option<ResolveError>,
     },
     /// The index of the first row with the same key.
     DuplicateKey(usize),
     ServiceKey(Message),
-    /// The index of the row that the service rejected with this status, or for which there was no key.
+    /// The index of the row that the service rejected with this status, or for which there was no service key.
     Stopped {
         index: usize,
         status: Option<StatusCode>,
     },
 }
 
-/// The error of a function of the program. Messages never show its text, which may contain personal data.
-pub(crate) type Unanswered = Box<dyn StdError + Send + Sync>;
+/// The error of the caller's `resolve` function. Messages never show the error's text, which may contain personal data.
+pub(crate) type ResolveError = Box<dyn StdError + Send + Sync>;
 
 impl Cause {
     pub(crate) fn kind(&self) -> ErrorKind {
@@ -94,7 +94,7 @@ impl Cause {
             (_, Some(status)) => Outcome::from_status(status),
             (Cause::Config(_) | Cause::Validation(_) | Cause::Throttled(_), None)
             | (Cause::Ledger(_) | Cause::DuplicateKey(_) | Cause::ServiceKey(_), None)
-            // A document without a call.
+            // A document that was decoded outside of a call.
             | (Cause::Decode(_), None) => Outcome::NotSent,
             (Cause::Cancelled(outcome), None) => *outcome,
         }
@@ -105,7 +105,7 @@ impl Cause {
             Cause::Config(message) => message.clone(),
             Cause::Validation(error) => error.to_string().into(),
             Cause::Transport(cause) => describe_transport(cause),
-            Cause::Throttled(late) => describe_throttled(*late),
+            Cause::Throttled(late_admission) => describe_throttled(*late_admission),
             Cause::Decode(error) => format!("the response could not be read: {error}").into(),
             Cause::Cancelled(outcome) => {
                 format!("cancelled {}", describe_cancellation(*outcome)).into()
@@ -117,7 +117,7 @@ impl Cause {
                 in_flight,
                 reason,
                 request_differs,
-                unanswered,
+                resolve_error,
                 ..
             } => {
                 let text = describe_recorded(
@@ -125,7 +125,7 @@ impl Cause {
                     *status,
                     *in_flight,
                     reason.as_deref(),
-                    unanswered.as_deref(),
+                    resolve_error.as_deref(),
                 );
                 match request_differs {
                     true => format!("{text}. The row has changed since, and this change was not sent").into(),
@@ -163,7 +163,7 @@ impl Cause {
             // The message of `Error` contains the text of these errors. A program that prints an error with its sources would show the
             // text twice.
             Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
-            Cause::AlreadyAttempted { unanswered, .. } => unanswered
+            Cause::AlreadyAttempted { resolve_error, .. } => resolve_error
                 .as_deref()
                 .filter(|error| !error.is::<LedgerError>())
                 .map(|error| error as _),
@@ -210,9 +210,9 @@ fn describe_transport(cause: &TransportCause) -> Message {
     }
 }
 
-fn describe_throttled(late: LateAdmission) -> Message {
-    let wait = format_seconds(late.wait);
-    let (reason, setting) = if late.is_due_to_service {
+fn describe_throttled(late_admission: LateAdmission) -> Message {
+    let wait = format_seconds(late_admission.wait);
+    let (reason, setting) = if late_admission.is_due_to_service {
         let reason =
             format!("the service has asked for fewer requests; this one would have to wait {wait}");
         (reason, Setting::Timeout)
@@ -240,7 +240,7 @@ fn describe_recorded(
     status: Option<StatusCode>,
     in_flight: bool,
     reason: Option<&str>,
-    unanswered: Option<&(dyn StdError + Send + Sync + 'static)>,
+    resolve_error: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) -> String {
     if in_flight {
         return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
@@ -249,7 +249,7 @@ fn describe_recorded(
     }
     let status = status.map_or_else(String::new, |status| format!(" ({status})"));
     let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-    let resolution = match unanswered.map(|error| error.downcast_ref::<LedgerError>()) {
+    let resolution = match resolve_error.map(|error| error.downcast_ref::<LedgerError>()) {
         None => String::new(),
         Some(None) => ", and the function that was called to resolve it failed".to_owned(),
         Some(Some(error)) => format!(

@@ -3,8 +3,8 @@
 use crate::value::named_enum;
 
 named_enum! {
-    /// The kind of an [`Error`](crate::Error). Its [name](Self::as_str) is the `kind` of Python's exceptions and in tables of
-    /// errors.
+    /// The kind of an [`Error`](crate::Error). Its [name](Self::as_str) is the `kind` of an exception in Python, and appears in
+    /// tables of errors.
     ///
     /// ```
     /// use dealkit::{Error, ErrorKind};
@@ -52,19 +52,21 @@ named_enum! {
         /// The job's ledger could not be written, so the row was not sent. Troubleshooting:
         /// [`Error::ledger_error`](crate::Error::ledger_error).
         Ledger = "ledger",
-        /// According to the job's ledger, the service rejected the row or may have acted on it in an earlier run, or
-        /// another job is sending it, so nothing was sent. [`Error::outcome`](crate::Error::outcome) says which.
+        /// According to the job's ledger, the service rejected the row or may have acted on it in an earlier run, or another
+        /// job is sending it, so nothing was sent. [`Error::outcome`](crate::Error::outcome) and
+        /// [`Error::is_in_flight`](crate::Error::is_in_flight) distinguish these cases.
         AlreadyAttempted = "already_attempted",
-        /// Another row of the job has the same key, so this row was not sent. [`Error::first_index`](crate::Error::first_index) is the
-        /// index of the other row.
+        /// An earlier row of the job has the same idempotency key, so this row was not sent.
+        /// [`Error::first_index`](crate::Error::first_index) is the index of the earlier row.
         DuplicateKey = "duplicate_key",
-        /// There was no service key to send: its provider failed or did not return within the call's timeout, or its file is empty.
-        /// Troubleshooting: the message gives the reason; log errors in your provider.
+        /// There was no service key to send: the provider failed or did not return within the call's timeout, or the key's file
+        /// is empty. Troubleshooting: the message gives the reason; log errors in your provider.
         ServiceKey = "service_key",
-        /// The service rejected an earlier row of the job with a 401 or 403, which probably concerns the key and not the row, or
-        /// there was no key for that row. So this row was not sent, and no further rows are taken. Troubleshooting:
-        /// [`Error::first_index`](crate::Error::first_index) is the index of that row, and
-        /// [`Error::status`](crate::Error::status) its status; correct the key, and continue from this row.
+        /// The service rejected an earlier row of the job with a 401 or 403, which probably concerns the service key and not
+        /// the row, or there was no service key for that row. So this row was not sent, and no further rows are taken.
+        /// Troubleshooting: [`Error::first_index`](crate::Error::first_index) is the index of the earlier row, and
+        /// [`Error::status`](crate::Error::status) the status of its response. Correct the service key, and continue from this
+        /// row.
         Stopped = "stopped",
     }
 }

@@ -57,7 +57,7 @@ pub struct Problem {
     /// field of the body.
     #[serde(skip)]
     pub omitted_errors: usize,
-    /// All other fields, by name; one that does not fit into [`Problem::MAX_EXTRA`] is left out.
+    /// All other fields, by name. A field that does not fit into [`Problem::MAX_EXTRA`] is left out.
     #[serde(flatten)]
     pub extra: BTreeMap<String, Json>,
 }
@@ -88,16 +88,16 @@ impl Problem {
         let mut problem = Self {
             problem_type: take_text(&mut fields, "type"),
             title: take_text(&mut fields, "title"),
-            status: take(&mut fields, "status"),
+            status: take_field(&mut fields, "status"),
             detail: take_text(&mut fields, "detail"),
             request_id: take_text(&mut fields, "request_id"),
             ..Self::default()
         };
-        let errors: Vec<&RawValue> = take(&mut fields, "errors").unwrap_or_default();
+        let errors: Vec<&RawValue> = take_field(&mut fields, "errors").unwrap_or_default();
         problem.omitted_errors = errors.len().saturating_sub(Self::MAX_ERRORS);
         let errors = errors.into_iter().take(Self::MAX_ERRORS);
         problem.errors = errors.filter_map(parse_violation).collect();
-        // An object with other fields only is no problem.
+        // An object without any of these fields is not a problem.
         if problem == Self::default() {
             return None;
         }
@@ -123,13 +123,13 @@ fn parse_members(json: &[u8]) -> Option<Members<'_>> {
 }
 
 /// Removes a field, and returns its value if it has the type `T`.
-fn take<'a, T: Deserialize<'a>>(fields: &mut Members<'a>, name: &str) -> Option<T> {
+fn take_field<'a, T: Deserialize<'a>>(fields: &mut Members<'a>, name: &str) -> Option<T> {
     serde_json::from_str(fields.remove(name)?).ok()
 }
 
 /// Removes a string, and returns its first [`Problem::MAX_TEXT`] bytes.
 fn take_text(fields: &mut Members<'_>, name: &str) -> Option<String> {
-    let mut text: String = take(fields, name)?;
+    let mut text: String = take_field(fields, name)?;
     let mut end = text.len().min(Problem::MAX_TEXT);
     while !text.is_char_boundary(end) {
         end -= 1;

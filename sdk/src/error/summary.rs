@@ -37,7 +37,7 @@ fn join_texts(redactor: &Redactor, problem: &Problem) -> Option<String> {
 
 /// Lists the violations of a problem by pointer and code: `/email invalid_email, /phone invalid_phone`.
 fn list_violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
-    let shown: Vec<String> = problem
+    let shown_violations: Vec<String> = problem
         .errors
         .iter()
         .take(MAX_VIOLATIONS)
@@ -49,10 +49,10 @@ fn list_violations(redactor: &Redactor, problem: &Problem) -> Option<String> {
             }
         })
         .collect();
-    let more = problem.errors.len() - shown.len() + problem.omitted_errors;
-    let mut text = shown.join(", ");
-    if more > 0 && !text.is_empty() {
-        text.push_str(&format!(" and {more} more"));
+    let omitted_count = problem.errors.len() - shown_violations.len() + problem.omitted_errors;
+    let mut text = shown_violations.join(", ");
+    if omitted_count > 0 && !text.is_empty() {
+        text.push_str(&format!(" and {omitted_count} more"));
     }
     (!text.is_empty()).then_some(text)
 }
@@ -64,17 +64,18 @@ pub(crate) fn list_codes(redactor: &Redactor, problem: &Problem) -> Option<Strin
         .errors
         .iter()
         .map(|violation| violation.code.as_str());
-    let mut shown: Vec<String> = Vec::new();
+    let mut shown_codes: Vec<String> = Vec::new();
     for code in codes.filter(|code| is_code(code)) {
         let code = redactor.mask(code);
-        if !shown.contains(&code) && shown.len() < MAX_VIOLATIONS {
-            shown.push(code);
+        if !shown_codes.contains(&code) && shown_codes.len() < MAX_VIOLATIONS {
+            shown_codes.push(code);
         }
     }
-    (!shown.is_empty()).then(|| shown.join(" "))
+    (!shown_codes.is_empty()).then(|| shown_codes.join(" "))
 }
 
-/// Returns true if a violation's code looks like a code. Another text may repeat a value that was sent, so it is not shown.
+/// Returns true if a violation's code looks like a code. Any other text is not shown, because it may repeat a value that was
+/// sent.
 fn is_code(code: &str) -> bool {
     code.len() <= MAX_CODE_LENGTH
         && code.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -332,7 +332,7 @@ impl Ledger {
             let url = base_url::parse(base_url).map_err(Cause::InvalidBaseUrl)?;
             let new_url = base_url::normalize(&url);
             store.change_header(&mut |header, _| {
-                let is_changed = !base_url::is_same(&header.service, &new_url);
+                let is_changed = !base_url::is_equivalent(&header.service, &new_url);
                 Ok(is_changed.then(|| Header {
                     service: new_url.clone(),
                     ..header.clone()

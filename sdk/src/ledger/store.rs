@@ -241,7 +241,7 @@ impl Header {
 
     /// Fails if this is the ledger of another service.
     pub(super) fn check_service(&self, service: &str) -> Result<(), Cause> {
-        if base_url::is_same(&self.service, service) {
+        if base_url::is_equivalent(&self.service, service) {
             return Ok(());
         }
         Err(Cause::OtherService {

@@ -6,7 +6,8 @@ use url::Url;
 
 use crate::{specification::wire, value::text_encoding::is_quoted};
 
-/// Parses a base URL. An error is the problem alone, such as `must begin with https:// or http://`.
+/// Parses a base URL. An error is only the problem, such as `must begin with https:// or http://`; the caller adds the
+/// setting's name.
 pub(crate) fn parse(text: &str) -> Result<Url, Cow<'static, str>> {
     if is_quoted(text) {
         return Err("must not be in quotation marks: remove them".into());
@@ -35,11 +36,11 @@ pub(crate) fn normalize(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Returns true if a recorded base URL, which may have been written by hand, is equivalent to this normal one.
+/// Returns true if a recorded base URL, which may have been written by hand, is equivalent to this base URL in the normal form.
 #[cfg(feature = "ledger")]
-pub(crate) fn is_same(recorded: &str, normal_url: &str) -> bool {
-    match parse(recorded) {
+pub(crate) fn is_equivalent(recorded_url: &str, normal_url: &str) -> bool {
+    match parse(recorded_url) {
         Ok(url) => normalize(&url) == normal_url,
-        Err(_) => recorded == normal_url,
+        Err(_) => recorded_url == normal_url,
     }
 }

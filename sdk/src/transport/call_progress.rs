@@ -1,9 +1,9 @@
 //! The progress of a call over all its attempts: their number, their times, and what they may have done at the service. So the
 //! outcome of a call is known even if the call is cancelled.
 //!
-//! Events of attempts have the names of OpenTelemetry's HTTP conventions or, where there are none, names that begin with
-//! `dealkit.`. They contain nothing but the fields listed here: no identifiers, headers or bodies. Integers are signed, because
-//! OpenTelemetry has no unsigned integers, and its layer for `tracing` writes them as text.
+//! The fields of the events of attempts have the names of OpenTelemetry's HTTP conventions. The names of all other fields begin
+//! with `dealkit.`. The events contain only the fields that are listed here: no identifiers, headers or bodies. Integers are
+//! signed, because OpenTelemetry has no unsigned integers, and its layer for `tracing` writes them as text.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -89,13 +89,13 @@ pub(crate) struct CallProgress(Mutex<Attempts>);
 struct Attempts {
     count: u32,
     /// The attempt that is being made, or that got the response.
-    current: Option<Progress>,
+    current_attempt: Option<Progress>,
     /// The outcome of the attempts before the current one, if there were any.
-    earlier: Option<Outcome>,
+    earlier_outcome: Option<Outcome>,
     /// The time of the latest event: the start of the call, or the start or end of an attempt.
-    latest: Option<Instant>,
+    latest_event: Option<Instant>,
     /// The total time that the call waited before its attempts, and the time that it waited before the last attempt.
-    waited: Duration,
+    total_wait: Duration,
     last_wait: Duration,
 }
 
@@ -109,17 +109,17 @@ pub(crate) struct AttemptTimes {
 impl CallProgress {
     /// Records that the call starts, and waits for its first attempt.
     pub(crate) fn begin(&self, now: Instant) {
-        self.lock().latest = Some(now);
+        self.lock().latest_event = Some(now);
     }
 
     /// Records that an attempt starts, and returns its progress.
     pub(crate) fn begin_attempt(&self, now: Instant) -> Progress {
         let mut attempts = self.lock();
         attempts.count += 1;
-        let wait = attempts.time_since_latest(now);
+        let wait = attempts.time_since_latest_event(now);
         attempts.last_wait = wait;
-        attempts.waited += wait;
-        attempts.current.insert(Progress::default()).clone()
+        attempts.total_wait += wait;
+        attempts.current_attempt.insert(Progress::default()).clone()
     }
 
     /// Records that the attempt has ended, with or without a response.
@@ -128,53 +128,57 @@ impl CallProgress {
         AttemptTimes {
             number: attempts.count,
             wait: attempts.last_wait,
-            duration: attempts.time_since_latest(now),
+            duration: attempts.time_since_latest_event(now),
         }
     }
 
-    /// Records that the attempt failed with this error, and adds the earlier attempts to the error. `earlier` is the error of the
-    /// attempt before.
-    pub(crate) fn attempt_failed(
+    /// Records that the attempt failed with this error, and adds the earlier attempts to the error. `earlier_error` is the
+    /// error of the attempt before.
+    pub(crate) fn record_failure(
         &self,
         error: TransportError,
-        earlier: Option<TransportError>,
+        earlier_error: Option<TransportError>,
     ) -> TransportError {
         let mut attempts = self.lock();
-        let error = error.after(attempts.count, attempts.may_have_acted_earlier(), earlier);
-        attempts.current = None;
-        attempts.earlier = Some(error.outcome());
+        let error = error.after(
+            attempts.count,
+            attempts.may_have_acted_earlier(),
+            earlier_error,
+        );
+        attempts.current_attempt = None;
+        attempts.earlier_outcome = Some(error.outcome());
         error
     }
 
     /// Records that the attempt ended before any part of its request was sent.
-    pub(crate) fn attempt_withheld(&self) {
+    pub(crate) fn record_withheld_attempt(&self) {
         let mut attempts = self.lock();
-        attempts.current = None;
-        attempts.earlier.get_or_insert(Outcome::NotSent);
+        attempts.current_attempt = None;
+        attempts.earlier_outcome.get_or_insert(Outcome::NotSent);
     }
 
     /// Returns the outcome of the call so far.
     pub(crate) fn outcome(&self) -> Outcome {
         let attempts = self.lock();
-        match &attempts.current {
+        match &attempts.current_attempt {
             Some(attempt) => attempt.outcome().after(attempts.may_have_acted_earlier()),
-            None => attempts.earlier.unwrap_or(Outcome::NotSent),
+            None => attempts.earlier_outcome.unwrap_or(Outcome::NotSent),
         }
     }
 
     /// Returns whether the call is waiting for the response to an attempt, or reading it.
     pub(crate) fn is_response_due(&self) -> bool {
         let attempts = self.lock();
-        let current = attempts.current.as_ref();
-        current.is_some_and(|attempt| attempt.outcome() != Outcome::NotSent)
+        let current_attempt = attempts.current_attempt.as_ref();
+        current_attempt.is_some_and(|attempt| attempt.outcome() != Outcome::NotSent)
     }
 
     /// Returns the time that the call has waited before its attempts.
-    pub(crate) fn waited(&self) -> Duration {
+    pub(crate) fn total_wait(&self) -> Duration {
         let attempts = self.lock();
-        match (&attempts.current, attempts.latest) {
-            (None, Some(latest)) => attempts.waited + latest.elapsed(),
-            _ => attempts.waited,
+        match (&attempts.current_attempt, attempts.latest_event) {
+            (None, Some(latest_event)) => attempts.total_wait + latest_event.elapsed(),
+            _ => attempts.total_wait,
         }
     }
 
@@ -188,13 +192,13 @@ impl CallProgress {
 }
 
 impl Attempts {
-    /// Returns the time between the latest event and this one, which becomes the latest.
-    fn time_since_latest(&mut self, now: Instant) -> Duration {
-        let latest = self.latest.replace(now).unwrap_or(now);
-        now.saturating_duration_since(latest)
+    /// Returns the time since the latest event, and records `now` as the time of a new event.
+    fn time_since_latest_event(&mut self, now: Instant) -> Duration {
+        let latest_event = self.latest_event.replace(now).unwrap_or(now);
+        now.saturating_duration_since(latest_event)
     }
 
     fn may_have_acted_earlier(&self) -> bool {
-        self.earlier.is_some_and(Outcome::may_have_acted)
+        self.earlier_outcome.is_some_and(Outcome::may_have_acted)
     }
 }

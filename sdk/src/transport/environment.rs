@@ -4,7 +4,8 @@ use std::env::{self, VarError};
 
 use crate::value::message::Message;
 
-/// Reads an environment variable. An empty one counts as unset, because containers and CI systems pass an unset variable as empty.
+/// Reads an environment variable. An empty variable counts as unset, because containers and CI systems pass an unset variable
+/// as empty.
 ///
 /// # Errors
 /// If the value is not Unicode.

@@ -1,4 +1,4 @@
-//! The error of a request: it covers connections and responses, and knows nothing of operations or models.
+//! Errors of requests, for connections and responses. This code does not depend on operations or models.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     value::message::Message,
 };
 
-/// The failure of a request after one or several attempts. Boxed, because results hold it by value.
+/// The failure of a request after one or several attempts. The data is boxed, because results would otherwise be large.
 pub(crate) struct TransportError(pub(crate) Box<FailedRequest>);
 
 pub(crate) struct FailedRequest {
@@ -25,8 +25,8 @@ pub(crate) struct FailedRequest {
     pub(crate) attempts: Attempts,
     /// True if a reused connection broke before any part of a response arrived: the service had probably closed it before the
     /// request.
-    pub(crate) was_stale: bool,
-    /// True if the service rejected the key, and so did not act, and the key has changed since.
+    pub(crate) had_stale_connection: bool,
+    /// True if the service rejected the key (and so did not act), and the source has a new key since.
     pub(crate) has_new_key: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct FailedRequest {
 #[derive(Debug)]
 pub(crate) enum TransportCause {
     Connect(Option<ConnectFailure>, Option<LibraryError>),
-    Timeout(Duration, Sent),
+    Timeout(Duration, SentPart),
     /// The connection broke. The message is advice, if there is any.
     Interrupted(LibraryError, Option<Message>),
     /// The named part of the response head is not valid HTTP.
@@ -44,13 +44,13 @@ pub(crate) enum TransportCause {
     /// The body is larger than this limit, in bytes.
     TooLarge(u64),
     Unsendable(String),
-    /// The status is not a success. For a redirect, this is the target's origin.
+    /// The status is not a success. For a redirect, contains the origin of the redirect's target.
     Status(Option<String>),
 }
 
-/// The part of a request without a response that was sent.
+/// The part of a request that was sent, if there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SentPart {
     Nothing,
     /// Some or all of the request may have reached the service.
     Possibly,
@@ -81,8 +81,8 @@ impl TransportCause {
             Self::Connect(..)
             | Self::NotProcessed(_)
             | Self::Unsendable(_)
-            | Self::Timeout(_, Sent::Nothing) => Outcome::NotSent,
-            Self::Timeout(_, Sent::Possibly)
+            | Self::Timeout(_, SentPart::Nothing) => Outcome::NotSent,
+            Self::Timeout(_, SentPart::Possibly)
             | Self::Interrupted(..)
             | Self::Malformed(..)
             | Self::TooLarge(_)
@@ -90,7 +90,7 @@ impl TransportCause {
         }
     }
 
-    /// Returns the error of a library below that ended the request, if one did.
+    /// Returns the error of an underlying library, if such an error ended the request.
     pub(crate) fn library_error(&self) -> Option<&LibraryError> {
         match self {
             Self::Connect(_, error) => error.as_ref(),
@@ -108,13 +108,13 @@ impl TransportError {
             cause,
             response: None,
             attempts: Attempts::default(),
-            was_stale: false,
+            had_stale_connection: false,
             has_new_key: false,
         }))
     }
 
     pub(crate) fn from_response(response: HttpResponse, url: &Url) -> Self {
-        let target = redact::redirect_target(response.status, &response.headers, url);
+        let target = redact::find_redirect_target(response.status, &response.headers, url);
         let target = target.map(|target| response.redactor.mask(&target));
         Self::new(TransportCause::Status(target)).with_response(response)
     }
@@ -129,13 +129,13 @@ impl TransportError {
         mut self,
         count: u32,
         earlier_may_have_acted: bool,
-        previous: Option<Self>,
+        previous_error: Option<Self>,
     ) -> Self {
         self.0.attempts = Attempts {
             count,
             retry_after: self.retry_after(),
             earlier_may_have_acted,
-            earlier_response: previous
+            earlier_response: previous_error
                 .and_then(|error| error.0.response.or(error.0.attempts.earlier_response)),
             not_retried: self.0.attempts.not_retried.take(),
         };
@@ -167,8 +167,8 @@ impl TransportError {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        let last = self.0.cause.outcome(self.status());
-        last.after(self.0.attempts.earlier_may_have_acted)
+        let last_outcome = self.0.cause.outcome(self.status());
+        last_outcome.after(self.0.attempts.earlier_may_have_acted)
     }
 
     /// Returns true if another attempt may succeed.

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{specification::wire, value::message::Message};
 
-/// Headers that only the client sets: the key, and those that frame or route the request.
+/// Headers that only the client sets: the service key, and the headers that frame or route the request.
 const CLIENT_HEADERS: [&str; 7] = [
     wire::SERVICE_KEY_HEADER,
     "host",
@@ -39,8 +39,9 @@ pub(crate) fn parse_extra_header(
     Ok((name, value))
 }
 
-/// Adds the headers that propagate a trace. If the caller has set one of them, none is added, because the others would refer to
-/// another trace. Headers that only the client sets are left out: a call must not fail because of its trace.
+/// Adds the headers that propagate a trace. If the caller has set one of these headers, none is added, because the remaining
+/// headers would refer to another trace. Headers that only the client sets are left out: a call must not fail because of its
+/// trace.
 pub(crate) fn add_trace(headers: &mut HeaderMap, trace: HeaderMap) {
     if trace.keys().any(|name| headers.contains_key(name)) {
         return;

@@ -43,7 +43,7 @@ pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY
 const FILE_CACHE_TIME: Duration = Duration::from_secs(1);
 
 /// The end of the message about a key in quotation marks.
-const QUOTED: &str = "must not be in quotation marks: remove them";
+const QUOTED_KEY_PROBLEM: &str = "must not be in quotation marks: remove them";
 
 /// The maximum number of bytes that are read from a file: enough for a key and white space around it.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -155,13 +155,13 @@ where
 pub enum KeySource {
     Text(String),
     File(PathBuf),
-    Provider(Arc<Provide>),
+    Provider(Arc<ProviderFunction>),
 }
 
 opaque_debug!(KeySource);
 
-/// Calls a provider. An error is the name of an error type.
-type Provide = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, String>> + Send + Sync;
+/// Calls a provider. An error is only the name of the type of the provider's error.
+type ProviderFunction = dyn Fn() -> BoxFuture<'static, Result<ServiceKey, String>> + Send + Sync;
 
 impl KeySource {
     pub(crate) fn from_provider<P: KeyProvider>(provider: P) -> Self {
@@ -183,8 +183,12 @@ impl KeySource {
     {
         Self::Provider(Arc::new(move || {
             // A panic becomes an error, because several calls share the result and only one of them could resume the panic.
-            let provided = AssertUnwindSafe(provide()).catch_unwind();
-            Box::pin(async move { provided.await.unwrap_or_else(|_| Err("a panic".to_owned())) })
+            let provided_key = AssertUnwindSafe(provide()).catch_unwind();
+            Box::pin(async move {
+                provided_key
+                    .await
+                    .unwrap_or_else(|_| Err("a panic".to_owned()))
+            })
         }))
     }
 
@@ -195,9 +199,9 @@ impl KeySource {
             Self::File(path) => {
                 let path = path.clone();
                 // A file on a network may take long to read.
-                let reading = spawn_blocking(move || read_key_file(&path));
+                let read_task = spawn_blocking(move || read_key_file(&path));
                 async move {
-                    reading.await.unwrap_or_else(|_| {
+                    read_task.await.unwrap_or_else(|_| {
                         Err(Message::about(
                             Setting::ServiceKeyFile,
                             "was not read: the runtime is shutting down",
@@ -207,9 +211,9 @@ impl KeySource {
                 .boxed()
             }
             Self::Provider(provide) => {
-                let provided = provide();
+                let provided_key = provide();
                 async move {
-                    provided.await.map_err(|error| {
+                    provided_key.await.map_err(|error| {
                         Message::from(format!(
                             "the provider of the service key failed with {error}; its message is not shown, because it may \
                              contain a key"
@@ -236,16 +240,16 @@ impl PartialEq for KeySource {
 }
 
 fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
-    let wrong = |problem: &str| {
+    let make_message = |problem: &str| {
         Message::about(
             Setting::ServiceKeyFile,
             format!("{} {problem}", path.display()),
         )
     };
-    let unreadable = |error| wrong(&format!("cannot be read: {error}"));
+    let unreadable = |error| make_message(&format!("cannot be read: {error}"));
     // A pipe can be read only once. Reading it again would never end.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(wrong("is not a file"));
+        return Err(make_message("is not a file"));
     }
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(unreadable)?;
@@ -256,10 +260,10 @@ fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
     let text = String::from_utf8_lossy(&to_utf8(&bytes)).into_owned();
     let key = text.trim();
     if is_quoted(key) {
-        return Err(wrong(QUOTED));
+        return Err(make_message(QUOTED_KEY_PROBLEM));
     }
     if !wire::is_service_key(key) {
-        return Err(wrong(&format!(
+        return Err(make_message(&format!(
             "must contain a key: 1 to {} visible ASCII characters",
             wire::SERVICE_KEY_MAX
         )));
@@ -270,7 +274,7 @@ fn read_key_file(path: &Path) -> Result<ServiceKey, Message> {
 /// A key as a header, with its redactor.
 pub(crate) struct Key {
     pub(crate) header: HeaderValue,
-    /// Masks this key and earlier ones.
+    /// Masks this key and earlier keys.
     pub(crate) redactor: Redactor,
     /// The end of the cache time. If `None`, the key is cached until the service rejects it.
     expires_at: Option<Instant>,
@@ -290,7 +294,7 @@ struct State {
     redactor: Redactor,
     /// The request to the source that is in progress, and its runtime, on which the provider may depend. The request is dropped
     /// when no call waits for it any longer.
-    pending: Option<(Id, WeakShared<PendingKey>)>,
+    pending_request: Option<(Id, WeakShared<PendingKey>)>,
 }
 
 type PendingKey = BoxFuture<'static, Result<Arc<Key>, Message>>;
@@ -298,7 +302,7 @@ type PendingKey = BoxFuture<'static, Result<Arc<Key>, Message>>;
 impl Keys {
     /// Checks a string or a file immediately, so that an error is reported when the client is built.
     pub(crate) fn new(source: KeySource) -> Result<Arc<Self>, Message> {
-        let first = match &source {
+        let first_key = match &source {
             KeySource::Text(key) => Some(Ok(ServiceKey::new(key))),
             KeySource::File(path) => Some(read_key_file(path)),
             KeySource::Provider(_) => None,
@@ -307,43 +311,43 @@ impl Keys {
             source,
             state: Mutex::default(),
         };
-        if let Some(first) = first {
-            keys.store(first)?;
+        if let Some(first_key) = first_key {
+            keys.store_key(first_key)?;
         }
         Ok(Arc::new(keys))
     }
 
-    pub(crate) fn are_from(&self, source: &KeySource) -> bool {
+    pub(crate) fn have_source(&self, source: &KeySource) -> bool {
         self.source == *source
     }
 
     /// Returns the cached key, even if it has expired.
-    pub(crate) fn cached(&self) -> Option<Arc<Key>> {
+    pub(crate) fn cached_key(&self) -> Option<Arc<Key>> {
         self.lock().current.clone()
     }
 
-    /// Returns the key for the next attempt of a call. Waits for the source at most for the time that is left; `total` is the
-    /// call's timeout, for the error message.
-    pub(crate) async fn current(
+    /// Returns the key for the next attempt of a call. Waits for the source at most for the time that is left. `call_timeout`
+    /// is for the error message.
+    pub(crate) async fn current_key(
         self: &Arc<Self>,
-        left: impl FnOnce() -> Duration,
-        total: Duration,
+        time_left: impl FnOnce() -> Duration,
+        call_timeout: Duration,
     ) -> Result<Arc<Key>, Message> {
         let is_valid = |key: &Arc<Key>| key.expires_at.is_none_or(|end| Instant::now() < end);
-        if let Some(key) = self.cached().filter(is_valid) {
+        if let Some(key) = self.cached_key().filter(is_valid) {
             return Ok(key);
         }
-        timeout(left(), self.request_key())
+        timeout(time_left(), self.request_key())
             .await
             .unwrap_or_else(|_| {
-                let total = format_seconds(total);
+                let call_timeout = format_seconds(call_timeout);
                 Err(match self.source {
                     KeySource::File(_) => Message::about(
                         Setting::ServiceKeyFile,
-                        format!("was not read within {total}"),
+                        format!("was not read within {call_timeout}"),
                     ),
                     _ => Message::from(format!(
-                        "the provider of the service key has not returned within {total}"
+                        "the provider of the service key has not returned within {call_timeout}"
                     ))
                     .see(Setting::ServiceKey),
                 })
@@ -357,7 +361,8 @@ impl Keys {
         match (&state.current, &self.source) {
             (_, KeySource::Text(_)) => Some(false),
             (Some(current), _) if current.header != key.header => Some(true),
-            // Another call in flight got the rejection first and has requested this key, so the same text is no new key.
+            // Another call in flight got the rejection first, and has already requested the current key. It has the same text,
+            // so it is not a new key.
             (Some(current), KeySource::Provider(_)) if !Arc::ptr_eq(current, key) => Some(false),
             _ => {
                 state.current = None;
@@ -366,22 +371,24 @@ impl Keys {
         }
     }
 
-    /// Returns a future of the next key, which all calls of a runtime that wait for it share.
+    /// Returns a future of the next key. All calls of a runtime that wait for the key share this future.
     fn request_key(self: &Arc<Self>) -> Shared<PendingKey> {
         let runtime = Handle::current().id();
         let mut state = self.lock();
-        if let Some((pending_runtime, pending)) = &state.pending
+        if let Some((pending_runtime, pending_request)) = &state.pending_request
             && *pending_runtime == runtime
-            && let Some(pending) = pending.upgrade()
-            && pending.peek().is_none()
+            && let Some(pending_request) = pending_request.upgrade()
+            && pending_request.peek().is_none()
         {
-            return pending;
+            return pending_request;
         }
         let this = Arc::clone(self);
-        let pending = async move { this.store(this.source.fetch().await) };
-        let pending = pending.boxed().shared();
-        state.pending = pending.downgrade().map(|pending| (runtime, pending));
-        pending
+        let pending_request = async move { this.store_key(this.source.fetch().await) };
+        let pending_request = pending_request.boxed().shared();
+        state.pending_request = pending_request
+            .downgrade()
+            .map(|pending_request| (runtime, pending_request));
+        pending_request
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -389,11 +396,11 @@ impl Keys {
     }
 
     /// Checks a key from the source, and caches it.
-    fn store(&self, key: Result<ServiceKey, Message>) -> Result<Arc<Key>, Message> {
-        let checked = key.and_then(|key| Ok((self.make_header(&key)?, key.expires_in)));
+    fn store_key(&self, key: Result<ServiceKey, Message>) -> Result<Arc<Key>, Message> {
+        let checked_key = key.and_then(|key| Ok((self.make_header(&key)?, key.expires_in)));
         let mut state = self.lock();
-        let (header, cache_time) = match (checked, &state.current, &self.source) {
-            (Ok(checked), ..) => checked,
+        let (header, cache_time) = match (checked_key, &state.current, &self.source) {
+            (Ok(checked_key), ..) => checked_key,
             // A file that is being replaced may be unreadable for a moment: the cached key stays in use.
             (Err(_), Some(current), KeySource::File(_)) => {
                 (current.header.clone(), Some(FILE_CACHE_TIME))
@@ -412,7 +419,7 @@ impl Keys {
 
     /// Makes a sensitive header of a key, if the key is valid.
     fn make_header(&self, key: &ServiceKey) -> Result<HeaderValue, Message> {
-        let wrong = |problem: String| match self.source {
+        let make_message = |problem: String| match self.source {
             KeySource::Provider(_) => {
                 Message::from(format!("the service key from the provider {problem}"))
                     .see(Setting::ServiceKey)
@@ -420,14 +427,14 @@ impl Keys {
             _ => Message::about(Setting::ServiceKey, problem),
         };
         if is_quoted(&key.text) {
-            return Err(wrong(QUOTED.to_owned()));
+            return Err(make_message(QUOTED_KEY_PROBLEM.to_owned()));
         }
         let is_valid = wire::is_service_key(&key.text);
         let mut header = HeaderValue::from_str(&key.text)
             .ok()
             .filter(|_| is_valid)
             .ok_or_else(|| {
-                wrong(format!(
+                make_message(format!(
                     "must be 1 to {} visible ASCII characters; does it contain a line break or a space?",
                     wire::SERVICE_KEY_MAX
                 ))

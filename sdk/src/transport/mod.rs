@@ -1,4 +1,4 @@
-//! Sending a request and reading its response. Knows nothing of agents or deals.
+//! Sending of requests and reading of responses. This code does not depend on the models of agents and deals.
 
 pub(crate) mod base_url;
 pub(crate) mod call_progress;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-/// A method and a path template. It contains no identifier, so it may be shown.
+/// A method and a path template. An operation contains no identifier, so messages may show it.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) method: http::Method,

@@ -4,15 +4,16 @@ use http::StatusCode;
 
 use crate::value::named_enum;
 
-/// The statuses of rejections that do not concern the content of a request, but its sender, its time or its target. With the right
-/// service key, for example, the service may accept the same request. A ledger sends such a row again.
+/// The statuses of rejections that do not concern the content of a request, but its sender, its time or its target. With the
+/// right service key, for example, the service may accept the same request. A job with a ledger sends such a row again.
 #[cfg(feature = "ledger")]
-const UNRELATED_TO_CONTENT: [u16; 11] = [307, 308, 401, 403, 404, 405, 407, 421, 425, 426, 429];
+const STATUSES_UNRELATED_TO_CONTENT: [u16; 11] =
+    [307, 308, 401, 403, 404, 405, 407, 421, 425, 426, 429];
 
 /// Returns true if a rejection with this status concerns the content of the request.
 #[cfg(feature = "ledger")]
 pub(crate) fn concerns_content(status: Option<u16>) -> bool {
-    status.is_none_or(|status| !UNRELATED_TO_CONTENT.contains(&status))
+    status.is_none_or(|status| !STATUSES_UNRELATED_TO_CONTENT.contains(&status))
 }
 
 named_enum! {
@@ -22,7 +23,7 @@ named_enum! {
     /// |---|---|---|
     /// | `NotSent` | no part of the request reached the service | is safe |
     /// | `Rejected` | the service responded that it did not act: a 4xx other than 408, a 307 or 308 | is safe, and useful once the reason is gone |
-    /// | `Unknown` | the service may have acted: the response is incomplete or missing, or its status is 408, 5xx or another one | may act twice |
+    /// | `Unknown` | the service may have acted: the response is incomplete or missing, or has any other status, such as 408 or 5xx | may act twice |
     /// | `Succeeded` | the service acted: the response is a 2xx whose body could not be read, was too large, or broke off | acts twice |
     ///
     /// Earlier attempts count too: if the service may have acted on one, a call whose last attempt is `NotSent` or
@@ -67,7 +68,8 @@ impl Outcome {
             200..=299 => Outcome::Succeeded,
             // The service stopped waiting for the rest of a request, and does not report what it did with the beginning.
             408 => Outcome::Unknown,
-            // The request has to be sent to another URL. Other redirects may follow a request on which the service acted.
+            // A 4xx rejects the request. A 307 or 308 asks for the same request at another URL, so the service did not act.
+            // Other redirects, such as a 303, may follow a request on which the service acted.
             307 | 308 | 400..=499 => Outcome::Rejected,
             _ => Outcome::Unknown,
         }
@@ -84,11 +86,11 @@ impl Outcome {
 
 #[cfg(all(test, feature = "ledger"))]
 mod tests {
-    use super::UNRELATED_TO_CONTENT;
+    use super::STATUSES_UNRELATED_TO_CONTENT;
 
     #[test]
     fn the_contract_lists_the_statuses_that_do_not_concern_the_content() {
-        let statuses = UNRELATED_TO_CONTENT.map(|status| status.to_string());
+        let statuses = STATUSES_UNRELATED_TO_CONTENT.map(|status| status.to_string());
         let [others @ .., last] = &statuses;
         let list = format!("except if the status is {} or {last}", others.join(", "));
         assert!(

@@ -4,7 +4,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::rules::validate::{ValidationError, Violation, ViolationCode};
 
-/// Every character except the unreserved ones of RFC 3986, so that a segment contains no separator, query, fragment or escape.
+/// Every character except the unreserved characters of RFC 3986, so that a segment contains no separator, query, fragment or
+/// escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

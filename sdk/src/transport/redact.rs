@@ -8,16 +8,17 @@ use url::Url;
 use crate::specification::field_names::escape_pointer_token;
 
 /// The maximum number of characters of a text from the service in an error message.
-const MAX_SHOWN: usize = 200;
+const MAX_SHOWN_CHARACTERS: usize = 200;
 
-/// The maximum number of masked keys: the current one and the latest before it.
+/// The maximum number of masked keys: the current key and the latest keys before it.
 const MAX_KEYS: usize = 8;
 
-/// The length in bytes below which a key is masked only where it is a whole word: so short a key occurs within ordinary words.
-const SHORT_KEY: usize = 4;
+/// The minimum length in bytes of a key that is masked everywhere in a text. A shorter key may occur within ordinary words, so
+/// it is masked only where it is a whole word.
+const MIN_SUBSTRING_KEY_LENGTH: usize = 4;
 
-/// Masks the current service key and earlier ones in text from the service, regardless of case. A key of one to three characters
-/// is masked only where it is a whole word.
+/// Masks the current service key and earlier keys in text from the service, regardless of case. A key of one to three
+/// characters is masked only where it is a whole word.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     /// The keys, newest first.
@@ -30,12 +31,12 @@ pub(crate) struct Redactor {
 impl Redactor {
     /// Returns a redactor that also masks this key.
     pub(crate) fn with_key(&self, key: &HeaderValue) -> Self {
-        let others = self
+        let other_keys = self
             .keys
             .iter()
             .filter(|other| *other != key)
             .take(MAX_KEYS - 1);
-        let keys: Arc<[_]> = std::iter::once(key).chain(others).cloned().collect();
+        let keys: Arc<[_]> = std::iter::once(key).chain(other_keys).cloned().collect();
         let mut forms: Vec<_> = keys.iter().flat_map(text_forms).collect();
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();
@@ -62,29 +63,29 @@ fn text_forms(key: &HeaderValue) -> [String; 3] {
 }
 
 fn mask_form(text: &str, form: &str) -> String {
-    // Both texts have the same length, because only ASCII letters change.
-    let searched = text.to_ascii_lowercase();
+    // The lower-case copy has the same length as the text, because only ASCII letters change.
+    let lowercase_text = text.to_ascii_lowercase();
     let mut masked = String::with_capacity(text.len());
-    let mut done = 0;
-    for (start, found) in searched.match_indices(form) {
-        let mut around = [
-            searched
+    let mut copied_end = 0;
+    for (start, occurrence) in lowercase_text.match_indices(form) {
+        let mut adjacent_chars = [
+            lowercase_text
                 .get(..start)
                 .and_then(|before| before.chars().next_back()),
-            searched
-                .get(start + found.len()..)
+            lowercase_text
+                .get(start + occurrence.len()..)
                 .and_then(|after| after.chars().next()),
         ]
         .into_iter()
         .flatten();
-        if form.len() < SHORT_KEY && around.any(char::is_alphanumeric) {
+        if form.len() < MIN_SUBSTRING_KEY_LENGTH && adjacent_chars.any(char::is_alphanumeric) {
             continue;
         }
-        masked.push_str(text.get(done..start).unwrap_or_default());
+        masked.push_str(text.get(copied_end..start).unwrap_or_default());
         masked.push_str("[service key]");
-        done = start + found.len();
+        copied_end = start + occurrence.len();
     }
-    masked.push_str(text.get(done..).unwrap_or_default());
+    masked.push_str(text.get(copied_end..).unwrap_or_default());
     masked
 }
 
@@ -92,10 +93,10 @@ fn mask_form(text: &str, form: &str) -> String {
 pub(crate) fn shorten(text: &str) -> String {
     let mut shortened: String = text
         .chars()
-        .take(MAX_SHOWN)
+        .take(MAX_SHOWN_CHARACTERS)
         .map(|c| if is_visible(c) { c } else { ' ' })
         .collect();
-    if text.chars().nth(MAX_SHOWN).is_some() {
+    if text.chars().nth(MAX_SHOWN_CHARACTERS).is_some() {
         shortened.push('…');
     }
     shortened
@@ -121,7 +122,7 @@ fn is_visible(c: char) -> bool {
 
 /// Returns the origin to which a redirect of a request to `url` points. The target's path and query are left out, because they
 /// may contain anything.
-pub(crate) fn redirect_target(
+pub(crate) fn find_redirect_target(
     status: StatusCode,
     headers: &HeaderMap,
     url: &Url,

@@ -19,11 +19,11 @@ pub(crate) struct HttpResponse {
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of attempts, including the one that got this response.
+    /// The number of attempts, including the attempt that got this response.
     pub(crate) attempts: u32,
     pub(crate) redactor: Redactor,
     /// The time that was left when the response had arrived.
-    pub(crate) left: TimeLeft,
+    pub(crate) time_left: TimeLeft,
 }
 
 /// The rest of a call's time, for decoding the response.
@@ -45,7 +45,7 @@ impl HttpResponse {
             body: Bytes::new(),
             attempts: 1,
             redactor: Redactor::default(),
-            left: TimeLeft {
+            time_left: TimeLeft {
                 time: Duration::MAX,
                 limit: Duration::MAX,
             },
@@ -56,10 +56,10 @@ impl HttpResponse {
         parse_retry_after(&self.headers)
     }
 
-    /// Returns a check for the decoder that is true while time is left. The time counts from now, because the response may have
-    /// waited before it is decoded.
+    /// Returns a function for the decoder, which returns true while there is time left. The time counts from now, because the
+    /// response may have waited before it is decoded.
     pub(crate) fn is_in_time(&self) -> impl Fn() -> bool + use<> {
-        let (start, left) = (Instant::now(), self.left.time);
+        let (start, left) = (Instant::now(), self.time_left.time);
         move || start.elapsed() < left
     }
 

@@ -33,28 +33,29 @@ use crate::{
             rustls_errors,
             transport::{Transport, TransportNotSent},
         },
-        error::{Sent, TransportCause, TransportError},
+        error::{SentPart, TransportCause, TransportError},
         key::{self, Key},
         response::{HttpResponse, TimeLeft},
     },
 };
 
 /// The number of bytes of an error's body that are read. An error is useful without its whole body.
-const ERROR_BODY_READ: u64 = 1024 * 1024;
+const MAX_ERROR_BODY: u64 = 1024 * 1024;
 
-/// The memory that is reserved for a body whose length the service declares, in bytes. A larger body is only a promise.
-const BODY_RESERVED: u64 = 64 * 1024;
+/// The memory that is reserved for a body whose length the service declares, in bytes. A declared length is only a promise, so
+/// no more is reserved.
+const MAX_RESERVED_BODY: u64 = 64 * 1024;
 
-/// An attempt that notices its deadline this late assumes that the process was stopped, and reads for [`GRACE`] what has arrived
-/// meanwhile.
-const LATE: Duration = Duration::from_millis(100);
-const GRACE: Duration = Duration::from_millis(100);
+/// An attempt that notices its deadline this late assumes that the process was suspended. It then continues for
+/// [`GRACE_PERIOD`], to read a response that has arrived meanwhile.
+const LATE_WAKE_UP: Duration = Duration::from_millis(100);
+const GRACE_PERIOD: Duration = Duration::from_millis(100);
 
 /// The number of times that a request waits for a free file descriptor, and the duration of each wait.
 pub(crate) const DESCRIPTOR_WAITS: u32 = 40;
 pub(crate) const DESCRIPTOR_WAIT: Duration = Duration::from_millis(50);
 
-/// The time that stands for "never" where the clock cannot count far enough: some thirty years.
+/// The time limit in place of a longer one that the clock cannot represent: some thirty years.
 const NEVER: Duration = Duration::from_secs(1_000_000_000);
 
 #[derive(Clone)]
@@ -73,11 +74,11 @@ impl HttpRequest {
         *request.uri_mut() = self.url.as_str().parse().map_err(|error| {
             TransportError::new(TransportCause::Unsendable(format!("its URL: {error}")))
         })?;
-        *request.headers_mut() = self.headers_with(key);
+        *request.headers_mut() = self.make_headers(key);
         Ok(request)
     }
 
-    fn headers_with(&self, key: &Key) -> HeaderMap {
+    fn make_headers(&self, key: &Key) -> HeaderMap {
         let mut headers = HeaderMap::clone(&self.headers);
         headers.insert(&key::HEADER, key.header.clone());
         if self.body.is_some() {
@@ -105,7 +106,7 @@ impl Attempt<'_> {
     /// Sends the request, and reads the response, within `time` from `now` on.
     ///
     /// # Errors
-    /// Also if the response is not a success, or too large.
+    /// If no complete response arrives in time, or if the response is not a success or too large.
     pub(crate) async fn send(
         self,
         now: Instant,
@@ -116,16 +117,19 @@ impl Attempt<'_> {
             timer: pin!(sleep_until(end)),
             is_extended: false,
         };
-        let (mut incoming, shard) = match deadline.bound(pin!(self.send_head())).await {
-            Some(Ok(sent)) => sent,
-            Some(Err(error)) => return Err(error),
-            None if self.progress.is_connecting() => return Err(self.timed_out(Sent::Nothing)),
-            None => return Err(self.timed_out(Sent::Possibly)),
-        };
-        self.progress.record_status(incoming.status());
-        let (status, version) = (incoming.status(), incoming.version());
-        let headers = std::mem::take(incoming.headers_mut());
-        let (body, failure) = self.read_body(&mut incoming, &mut deadline).await;
+        let (mut incoming_response, shard) =
+            match deadline.run_in_time(pin!(self.send_head())).await {
+                Some(Ok(head_and_shard)) => head_and_shard,
+                Some(Err(error)) => return Err(error),
+                None if self.progress.is_connecting() => {
+                    return Err(self.make_timeout_error(SentPart::Nothing));
+                }
+                None => return Err(self.make_timeout_error(SentPart::Possibly)),
+            };
+        self.progress.record_status(incoming_response.status());
+        let (status, version) = (incoming_response.status(), incoming_response.version());
+        let headers = std::mem::take(incoming_response.headers_mut());
+        let (body, failure) = self.read_body(&mut incoming_response, &mut deadline).await;
         // The shard is held until the whole response has arrived.
         drop(shard);
         let response = HttpResponse {
@@ -135,7 +139,7 @@ impl Attempt<'_> {
             body,
             attempts: 1,
             redactor: self.key.redactor.clone(),
-            left: TimeLeft {
+            time_left: TimeLeft {
                 time: end.saturating_duration_since(Instant::now()),
                 limit: self.limit,
             },
@@ -171,17 +175,17 @@ impl Attempt<'_> {
         let mut waits = 0;
         loop {
             let shard = self.pools.find_shard(self.runtime, &self.request.method);
-            let shard = shard.map_err(|why| {
-                let why = ConnectFailure::permanent(why);
-                TransportError::new(TransportCause::Connect(Some(why), None))
+            let shard = shard.map_err(|message| {
+                let message = ConnectFailure::permanent(message);
+                TransportError::new(TransportCause::Connect(Some(message), None))
             })?;
-            let sent = shard.http.execute(self.to_reqwest());
-            let error = match self.progress.observe(sent).await {
+            let send_future = shard.http_client.execute(self.to_reqwest());
+            let error = match self.progress.observe_request(send_future).await {
                 Ok(response) => return Ok((response, shard)),
                 Err(error) => error,
             };
             if waits == DESCRIPTOR_WAITS || !hyper_errors::lacks_descriptor(&error) {
-                return Err(self.explain(error));
+                return Err(self.explain_error(error));
             }
             waits += 1;
             self.pools.close_idle();
@@ -194,7 +198,7 @@ impl Attempt<'_> {
     fn to_reqwest(&self) -> reqwest::Request {
         let HttpRequest { method, url, .. } = self.request;
         let mut request = reqwest::Request::new(method.clone(), url.clone());
-        *request.headers_mut() = self.request.headers_with(self.key);
+        *request.headers_mut() = self.request.make_headers(self.key);
         if let Some(body) = &self.request.body {
             let body = match &self.may_send {
                 None => body.clone().into(),
@@ -214,8 +218,8 @@ impl Attempt<'_> {
         transport: &Transport,
     ) -> Result<reqwest::Response, TransportError> {
         let request = self.request.to_http(self.key)?;
-        let sent = transport.send(request, self.may_send.as_ref(), self.progress);
-        sent.await.map_err(|error| {
+        let send_future = transport.send(request, self.may_send.as_ref(), self.progress);
+        send_future.await.map_err(|error| {
             let cause = LibraryError::from_error(&*error, &|text| self.mask(text));
             TransportError::new(match find_source::<TransportNotSent>(&*error) {
                 Some(_) => TransportCause::Connect(None, Some(cause)),
@@ -228,27 +232,28 @@ impl Attempt<'_> {
     /// connection with unread data is not used again.
     async fn read_body(
         &self,
-        incoming: &mut reqwest::Response,
+        incoming_response: &mut reqwest::Response,
         deadline: &mut Deadline<'_>,
     ) -> (Bytes, Option<TransportError>) {
-        let is_success = incoming.status().is_success();
+        let is_success = incoming_response.status().is_success();
         let limit = match is_success {
             true => self.max_response_bytes,
-            false => self.max_response_bytes.min(ERROR_BODY_READ),
+            false => self.max_response_bytes.min(MAX_ERROR_BODY),
         };
         let too_large = || Some(TransportError::new(TransportCause::TooLarge(limit)));
-        let length = incoming.content_length().unwrap_or(0);
+        let length = incoming_response.content_length().unwrap_or(0);
         if is_success && length > limit {
             return (Bytes::new(), too_large());
         }
-        let reserved = usize::try_from(length.min(BODY_RESERVED));
-        let mut body = Vec::with_capacity(reserved.unwrap_or(0));
+        let capacity = usize::try_from(length.min(MAX_RESERVED_BODY));
+        let mut body = Vec::with_capacity(capacity.unwrap_or(0));
         let failure = loop {
-            match deadline.bound(pin!(incoming.chunk())).await {
+            match deadline.run_in_time(pin!(incoming_response.chunk())).await {
                 Some(Ok(Some(chunk))) => {
-                    let rest = usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
-                    body.extend_from_slice(chunk.get(..rest).unwrap_or(&chunk));
-                    if chunk.len() > rest {
+                    let remaining_bytes =
+                        usize::try_from(limit - body.len() as u64).unwrap_or(usize::MAX);
+                    body.extend_from_slice(chunk.get(..remaining_bytes).unwrap_or(&chunk));
+                    if chunk.len() > remaining_bytes {
                         break too_large();
                     }
                 }
@@ -260,13 +265,13 @@ impl Attempt<'_> {
                         cause, None,
                     )));
                 }
-                None => break Some(self.timed_out(Sent::Possibly)),
+                None => break Some(self.make_timeout_error(SentPart::Possibly)),
             }
         };
         (body.into(), failure)
     }
 
-    fn timed_out(&self, sent: Sent) -> TransportError {
+    fn make_timeout_error(&self, sent: SentPart) -> TransportError {
         TransportError::new(TransportCause::Timeout(self.limit, sent))
     }
 
@@ -277,8 +282,8 @@ impl Attempt<'_> {
         self.key.redactor.mask(&text)
     }
 
-    /// Explains why there is no response.
-    fn explain(&self, error: reqwest::Error) -> TransportError {
+    /// Returns the error that explains why there is no response.
+    fn explain_error(&self, error: reqwest::Error) -> TransportError {
         let redactor = &self.key.redactor;
         let settings = &self.pools.settings;
         // Error messages never show the URL, which contains the identifier.
@@ -289,10 +294,14 @@ impl Attempt<'_> {
         });
         let has_proxy = matches!(settings.route, Route::Proxy(_));
         let message = hyper_errors::find_connect_failure(&error, &self.request.url, has_proxy);
-        let was_asked = self.progress.was_asked_for_certificate();
+        let was_asked_for_certificate = self.progress.was_asked_for_certificate();
         let has_identity = settings.tls.identity.is_some();
-        let tls_message =
-            rustls_errors::find_permanent_failure(&error, was_asked, has_identity, redactor);
+        let tls_message = rustls_errors::find_permanent_failure(
+            &error,
+            was_asked_for_certificate,
+            has_identity,
+            redactor,
+        );
         let failure = match (message, tls_message) {
             (Some(message), None) => Some(ConnectFailure::temporary(message)),
             (Some(message), Some(_)) | (None, Some(message)) => {
@@ -305,7 +314,7 @@ impl Attempt<'_> {
             let cause = (!failure.is_permanent).then_some(cause);
             TransportCause::Connect(Some(failure), cause)
         } else if error.is_connect() && error.is_timeout() {
-            TransportCause::Timeout(settings.connect_timeout, Sent::Nothing)
+            TransportCause::Timeout(settings.connect_timeout, SentPart::Nothing)
         } else if error.is_connect() {
             TransportCause::Connect(None, Some(cause))
         } else if error.is_builder() {
@@ -316,15 +325,21 @@ impl Attempt<'_> {
         {
             TransportCause::NotProcessed(cause)
         } else {
-            let mut broken = TransportError::new(match hyper_errors::find_malformed_part(&error) {
-                Some(part) => TransportCause::Malformed(part, cause),
-                None => {
-                    let advice = rustls_errors::advise_by_text(&error, was_asked, has_identity);
-                    TransportCause::Interrupted(cause, advice)
-                }
-            });
-            broken.0.was_stale = self.progress.reused_connection() && !is_reset_stream(&error);
-            return broken;
+            let mut transport_error =
+                TransportError::new(match hyper_errors::find_malformed_part(&error) {
+                    Some(part) => TransportCause::Malformed(part, cause),
+                    None => {
+                        let advice = rustls_errors::advise_by_text(
+                            &error,
+                            was_asked_for_certificate,
+                            has_identity,
+                        );
+                        TransportCause::Interrupted(cause, advice)
+                    }
+                });
+            transport_error.0.had_stale_connection =
+                self.progress.reused_connection() && !is_reset_stream(&error);
+            return transport_error;
         })
     }
 }
@@ -370,24 +385,24 @@ impl Body for GuardedBody {
 /// The end of an attempt's time.
 struct Deadline<'a> {
     timer: Pin<&'a mut Sleep>,
-    /// True if the process was stopped at the deadline, which was then extended by [`GRACE`].
+    /// True if the process was suspended at the deadline, which was then extended by [`GRACE_PERIOD`].
     is_extended: bool,
 }
 
 impl Deadline<'_> {
     /// Runs a future, and returns `None` if the deadline passes first. The caller pins the future, because moving it here would
     /// double the size of every call.
-    async fn bound<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
+    async fn run_in_time<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<F::Output> {
         loop {
             match select(future.as_mut(), self.timer.as_mut()).await {
                 Either::Left((output, _)) => return Some(output),
                 Either::Right(_) => {
                     let now = Instant::now();
-                    if self.is_extended || now < self.timer.deadline() + LATE {
+                    if self.is_extended || now < self.timer.deadline() + LATE_WAKE_UP {
                         return None;
                     }
                     self.is_extended = true;
-                    self.timer.as_mut().reset(now + GRACE);
+                    self.timer.as_mut().reset(now + GRACE_PERIOD);
                 }
             }
         }

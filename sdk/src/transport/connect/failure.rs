@@ -1,4 +1,4 @@
-//! Errors of the libraries below as masked text, and the reasons why no connection could be made.
+//! Errors of the underlying libraries as masked text, and the reasons why no connection could be made.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use crate::{
     value::message::Message,
 };
 
-/// An error of a library below and its sources, as masked text.
+/// An error of an underlying library and its sources, as masked text.
 ///
 /// The libraries' own errors cannot be passed on: over HTTP/2 they repeat the text with which a service closes the connection,
 /// and that text may contain anything, even the key.
@@ -19,18 +19,18 @@ pub(crate) struct LibraryError {
 }
 
 impl LibraryError {
-    /// Copies the texts of an error and of its sources, each as `mask` returns it.
+    /// Copies the texts of an error and of its sources, each masked with `mask`.
     pub(crate) fn from_error(error: &dyn Error, mask: &dyn Fn(&str) -> String) -> Self {
         let text = error.to_string();
         Self {
-            text: shorten(&mask(h2_errors::without_debug_data(&text))),
+            text: shorten(&mask(h2_errors::strip_debug_data(&text))),
             source: error
                 .source()
                 .map(|source| Box::new(Self::from_error(source, mask))),
         }
     }
 
-    /// The texts of this error and of its sources, in order.
+    /// Returns the texts of this error and of its sources, in order.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(self), |error| error.source.as_deref()).map(|error| &*error.text)
     }
@@ -40,7 +40,7 @@ impl LibraryError {
 #[derive(Debug)]
 pub(crate) struct ConnectFailure {
     pub(crate) message: Message,
-    /// Another attempt would fail in the same way, so the call is not retried.
+    /// True if another attempt would fail in the same way. The call is then not retried.
     pub(crate) is_permanent: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Search for an error of a library below by its type.
+//! Search for an error of an underlying library by its type.
 
 use std::{error::Error, io};
 
@@ -10,9 +10,9 @@ pub(crate) fn find_source<'e, E: Error + 'static>(
         return Some(found);
     }
     // An I/O error's `source()` skips the error that it wraps, and returns that error's source instead.
-    let wrapped = error.downcast_ref().and_then(io::Error::get_ref);
-    match wrapped {
-        Some(wrapped) => find_source(wrapped),
+    let wrapped_error = error.downcast_ref().and_then(io::Error::get_ref);
+    match wrapped_error {
+        Some(wrapped_error) => find_source(wrapped_error),
         None => find_source(error.source()?),
     }
 }

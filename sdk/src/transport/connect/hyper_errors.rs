@@ -1,9 +1,9 @@
 //! Classification of the errors of reqwest, hyper and hyper-util, except for TLS (see `rustls_errors`).
 //!
-//! Typed values decide the outcome and a retry: the predicates of `reqwest::Error` and `hyper::Error`, and the kind of an
-//! `io::Error`. Text only adds advice, because hyper-util's errors of name resolution and of proxies have private types, and
-//! hyper's parse errors do not say in a typed way which part is malformed. If a library changes a text, an error loses its
-//! advice, and nothing else changes.
+//! The outcome, and whether a call is retried, depend only on typed values: the predicates of `reqwest::Error` and
+//! `hyper::Error`, and the kind of an `io::Error`. The text of an error only adds advice to our message. That advice needs the
+//! text, because hyper-util's errors of name resolution and of proxies have private types, and hyper's parse errors do not say
+//! in a typed way which part is malformed. If a library changes a text, only the advice is lost.
 
 use std::{error::Error, io};
 
@@ -28,7 +28,7 @@ pub(crate) fn find_connect_failure(
     if !error.is_connect() || error.is_timeout() {
         return None;
     }
-    // A request without TLS has one connection: the one to the proxy.
+    // Through a proxy, a request without TLS uses only one connection, which is to the proxy.
     if has_proxy && service.scheme() == "http" {
         return Some(describe_unreachable_proxy(error));
     }

@@ -90,8 +90,8 @@ pub(crate) struct Pools {
     tls: Option<ClientConfig>,
     /// Permits of requests in flight. Each request may need a connection, and so a file descriptor.
     permits: Semaphore,
-    /// The maximum number of idle connections in a group. It can exceed the number of requests in flight: a request that finds
-    /// an idle connection leaves the one that is being made for it to the pool.
+    /// The maximum number of idle connections in a group. There can be more idle connections than requests in flight: if a
+    /// request finds an idle connection while a new connection is being made for it, the new connection goes to the pool.
     max_idle: usize,
     /// True if the idle connections of reads and as many connections of creates would use too many file descriptors.
     has_few_descriptors: bool,
@@ -100,26 +100,26 @@ pub(crate) struct Pools {
 
 /// Pool shards by runtime and by lifetime of idle connections, the most recently used group last.
 ///
-/// An idle connection is driven by the runtime that made it. If another runtime used the connection while its own runtime is
+/// An idle connection is driven by the runtime that made it. If another runtime used the connection while the first runtime is
 /// blocked, the connection would not respond. A request takes the first shard with free capacity, so later shards are used only
 /// while many requests are in flight.
 type ConnectionGroups = Vec<((Id, Duration), Vec<Arc<PoolShard>>)>;
 
 /// A pool for at most [`REQUESTS_PER_SHARD`] requests in flight. Each request holds a reference to the shard. Over HTTP/1.1,
-/// each request has its own connection; over HTTP/2, they share one.
+/// each request has its own connection. Over HTTP/2, all requests share a connection.
 pub(crate) struct PoolShard {
-    pub(crate) http: reqwest::Client,
-    /// Dropping this sender ends the making of connections that no request waits for.
-    _in_use: watch::Sender<()>,
+    pub(crate) http_client: reqwest::Client,
+    /// Dropping this sender stops connections that are still being made although no request waits for them.
+    _pool_alive: watch::Sender<()>,
 }
 
 impl Pools {
-    /// Returns the pools of another client if their settings are equal to these, or new ones.
+    /// Returns the pools of another client if their settings are equal to `settings`, otherwise new pools.
     pub(crate) fn share_or_create(
         settings: ConnectionSettings,
-        existing: Option<Arc<Self>>,
+        other_pools: Option<Arc<Self>>,
     ) -> Result<Arc<Self>, Message> {
-        if let Some(pools) = existing.filter(|pools| pools.settings == settings) {
+        if let Some(pools) = other_pools.filter(|pools| pools.settings == settings) {
             return Ok(pools);
         }
         let descriptors = descriptor_limit();
@@ -178,22 +178,22 @@ impl Pools {
         let max_idle = self
             .max_idle
             .saturating_sub(shards.len() * REQUESTS_PER_SHARD);
-        // The client holds one of the references to a shard.
-        let free = shards
+        // The list of shards holds one reference to each shard, and each request in flight holds another.
+        let free_shard = shards
             .iter()
             .find(|shard| Arc::strong_count(shard) <= REQUESTS_PER_SHARD);
-        // If the shards together have reached the limit of idle connections, the last one takes the request.
-        let found = free.or(shards.last().filter(|_| max_idle == 0));
-        if let Some(shard) = found {
+        // If the shards together have reached the limit of idle connections, the last shard takes the request.
+        let usable_shard = free_shard.or(shards.last().filter(|_| max_idle == 0));
+        if let Some(shard) = usable_shard {
             return Ok(Arc::clone(shard));
         }
-        let (layer, in_use) = ConnectorLayer::new();
+        let (layer, pool_alive) = ConnectorLayer::new();
         let max_idle = max_idle.min(REQUESTS_PER_SHARD);
-        let http =
+        let http_client =
             (self.settings).build_client(max_idle, idle_timeout, self.tls.as_ref(), layer)?;
         let shard = Arc::new(PoolShard {
-            http,
-            _in_use: in_use,
+            http_client,
+            _pool_alive: pool_alive,
         });
         shards.push(Arc::clone(&shard));
         Ok(shard)
@@ -219,8 +219,8 @@ const OTHER_DESCRIPTORS: u64 = 32;
 /// least a quarter of them, and at most three quarters.
 fn max_connections(descriptors: Option<u64>) -> usize {
     let max = descriptors.map(|limit| {
-        let left = limit.saturating_sub(OTHER_DESCRIPTORS);
-        left.clamp(limit / 4, limit / 4 * 3)
+        let remaining = limit.saturating_sub(OTHER_DESCRIPTORS);
+        remaining.clamp(limit / 4, limit / 4 * 3)
     });
     let max = max.and_then(|max| usize::try_from(max).ok());
     max.unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS)
@@ -252,10 +252,10 @@ impl ConnectionSettings {
         // timeout if there is no reply.
         let attempt_timeout = self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT);
         let keep_alive = (attempt_timeout / 4).min(MAX_KEEP_ALIVE);
-        let mut pool = reqwest::Client::builder()
-            // reqwest would send the service key to another host.
+        let mut builder = reqwest::Client::builder()
+            // Following a redirect, reqwest would send the service key to another host.
             .redirect(reqwest::redirect::Policy::none())
-            // dealkit has its own retry policy. Without retries, reqwest keeps no copy of the request either.
+            // dealkit has its own retry policy. And if reqwest does not retry, it keeps no copy of the request.
             .retry(reqwest::retry::never().max_retries_per_request(0))
             .connector_layer(layer)
             .connect_timeout(self.connect_timeout)
@@ -263,19 +263,20 @@ impl ConnectionSettings {
             .pool_idle_timeout(idle_timeout)
             .http2_keep_alive_interval(keep_alive)
             .http2_keep_alive_timeout(keep_alive);
-        pool = match self.versions {
-            Versions::Any => pool,
-            Versions::Http1 => pool.http1_only(),
-            Versions::Http2 => pool.http2_prior_knowledge(),
+        builder = match self.versions {
+            Versions::Any => builder,
+            Versions::Http1 => builder.http1_only(),
+            Versions::Http2 => builder.http2_prior_knowledge(),
         };
-        pool = match &self.route {
-            Route::Proxy(proxy) => pool.proxy(proxy.to_reqwest()),
-            Route::Direct | Route::Transport(_) => pool.no_proxy(),
+        builder = match &self.route {
+            Route::Proxy(proxy) => builder.proxy(proxy.to_reqwest()),
+            Route::Direct | Route::Transport(_) => builder.no_proxy(),
         };
         if let Some(tls) = tls {
-            pool = pool.tls_backend_preconfigured(tls.clone());
+            builder = builder.tls_backend_preconfigured(tls.clone());
         }
-        pool.build()
+        builder
+            .build()
             .map_err(|error| format!("the HTTP client cannot be set up: {error}").into())
     }
 

@@ -34,9 +34,9 @@ struct ProgressState {
     status: AtomicU16,
     /// True if the connector was running when the request was last polled.
     is_connecting: AtomicBool,
-    /// True if the connector has run.
+    /// True if the connector has run for the request.
     has_connected: AtomicBool,
-    asked_for_certificate: AtomicBool,
+    has_certificate_request: AtomicBool,
     /// True if the body was withheld. Without its body, the request has no effect.
     is_withheld: AtomicBool,
 }
@@ -48,7 +48,7 @@ pub(crate) type MaySend = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(super) fn record_certificate_request() {
     let _ = CURRENT.try_with(|progress| {
         progress
-            .asked_for_certificate
+            .has_certificate_request
             .store(true, Ordering::Relaxed);
     });
 }
@@ -58,7 +58,7 @@ impl Progress {
     ///
     /// The connector runs inside the request's future while the request waits for a connection. If the request was polled but
     /// the connector was not, the request has a new or a pooled connection.
-    pub(crate) async fn observe<F: Future>(&self, request: F) -> F::Output {
+    pub(crate) async fn observe_request<F: Future>(&self, request: F) -> F::Output {
         let mut request = pin!(CURRENT.scope(self.0.clone(), request));
         poll_fn(|context| {
             self.0.is_connecting.store(false, Ordering::Relaxed);
@@ -68,10 +68,10 @@ impl Progress {
     }
 
     /// Runs a step that precedes the request, and records meanwhile that no part of the request was sent.
-    pub(crate) async fn observe_preparation<F: Future>(&self, before: F) -> F::Output {
-        let mut before = pin!(before);
+    pub(crate) async fn observe_preparation<F: Future>(&self, preparation: F) -> F::Output {
+        let mut preparation = pin!(preparation);
         poll_fn(|context| {
-            let poll = before.as_mut().poll(context);
+            let poll = preparation.as_mut().poll(context);
             self.0
                 .is_connecting
                 .store(poll.is_pending(), Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Progress {
         self.0.is_withheld.load(Ordering::Relaxed)
     }
 
-    /// Returns the outcome of the request if it ended now.
+    /// Returns the outcome that the request would have if it ended now.
     pub(crate) fn outcome(&self) -> Outcome {
         match StatusCode::from_u16(self.0.status.load(Ordering::Relaxed)) {
             Ok(status) => Outcome::from_status(status),
@@ -115,7 +115,7 @@ impl Progress {
 
     /// Returns true if the service requested a client certificate when a connection was made for the request.
     pub(crate) fn was_asked_for_certificate(&self) -> bool {
-        self.0.asked_for_certificate.load(Ordering::Relaxed)
+        self.0.has_certificate_request.load(Ordering::Relaxed)
     }
 }
 
@@ -124,14 +124,14 @@ impl Progress {
 #[derive(Clone)]
 pub(crate) struct ConnectorLayer {
     /// Closed when the pool is dropped.
-    in_use: watch::Receiver<()>,
+    pool_alive: watch::Receiver<()>,
 }
 
 impl ConnectorLayer {
     /// Returns the layer, and the sender that must be dropped with the pool.
     pub(crate) fn new() -> (Self, watch::Sender<()>) {
-        let (dropped_with_pool, in_use) = watch::channel(());
-        (Self { in_use }, dropped_with_pool)
+        let (dropped_with_pool, pool_alive) = watch::channel(());
+        (Self { pool_alive }, dropped_with_pool)
     }
 }
 
@@ -141,7 +141,7 @@ impl<S> Layer<S> for ConnectorLayer {
     fn layer(&self, inner: S) -> Connector<S> {
         Connector {
             inner: Arc::new(inner),
-            in_use: self.in_use.clone(),
+            pool_alive: self.pool_alive.clone(),
         }
     }
 }
@@ -151,7 +151,7 @@ impl<S> Layer<S> for ConnectorLayer {
 pub(crate) struct Connector<S> {
     /// Shared, because reqwest clones the connector several times per call, and few of the clones make a connection.
     inner: Arc<S>,
-    in_use: watch::Receiver<()>,
+    pool_alive: watch::Receiver<()>,
 }
 
 impl<S, Target> Service<Target> for Connector<S>
@@ -172,22 +172,23 @@ where
 
     fn call(&mut self, target: Target) -> Self::Future {
         let mut inner = S::clone(&self.inner);
-        let mut connecting = Box::pin(async move {
+        let mut connect_future = Box::pin(async move {
             poll_fn(|context| inner.poll_ready(context)).await?;
             inner.call(target).await
         });
-        let mut in_use = self.in_use.clone();
-        let mut unused = Box::pin(async move { in_use.changed().await.is_err() });
+        let mut pool_alive = self.pool_alive.clone();
+        let mut pool_dropped = Box::pin(async move { pool_alive.changed().await.is_err() });
         Box::pin(poll_fn(move |context| {
-            let poll = match connecting.as_mut().poll(context) {
-                // If the request has found an idle connection, reqwest finishes this one in the background. Without this check it
-                // would do so after the pool is dropped, and the pool's idle connections would stay open.
-                Poll::Pending if unused.as_mut().poll(context).is_ready() => {
+            let poll = match connect_future.as_mut().poll(context) {
+                // If the request has found an idle connection, reqwest finishes the new connection in the background. Without
+                // this check, reqwest would do so even after the pool is dropped, and the pool's idle connections would stay
+                // open.
+                Poll::Pending if pool_dropped.as_mut().poll(context).is_ready() => {
                     Poll::Ready(Err("the client is no longer used".into()))
                 }
                 poll => poll.map_err(Into::into),
             };
-            // A connector in the background runs outside of any request.
+            // A connector in the background runs outside of any request, and has no progress to update.
             let _ = CURRENT.try_with(|progress| {
                 progress
                     .is_connecting

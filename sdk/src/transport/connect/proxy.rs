@@ -1,4 +1,4 @@
-//! The proxy of a client: the configured one, or the one in the environment variables.
+//! The proxy of a client: the configured proxy, or the proxy in the environment variables.
 
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -27,28 +27,28 @@ impl Proxy {
     /// Parses the proxy's address. An address that cannot work is an error here, rather than at the first call. No message
     /// shows the address, which may contain a password.
     pub(crate) fn parse(text: &str) -> Result<Self, Message> {
-        let wrong = |problem: &str| Message::about(Setting::Proxy, problem.to_owned());
+        let make_message = |problem: &str| Message::about(Setting::Proxy, problem.to_owned());
         if text.is_empty() {
-            return Err(wrong(
+            return Err(make_message(
                 "is empty: leave it out to use the proxy that the environment names, if any",
             ));
         }
         // A URL parser drops some white space, so the client would connect to another address.
         if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(wrong("contains white space or a control character"));
+            return Err(make_message("contains white space or a control character"));
         }
         let (scheme, address) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
-        check_scheme(&scheme).map_err(wrong)?;
+        check_scheme(&scheme).map_err(make_message)?;
         let url = Url::parse(&format!("{scheme}://{address}"))
-            .map_err(|error| wrong(&format!("{NOT_A_URL}: {error}")))?;
+            .map_err(|error| make_message(&format!("{NOT_A_URL}: {error}")))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong(
+            return Err(make_message(
                 "must be just an address, without a path, a query or a fragment; automatic configuration (PAC) is \
                  not supported",
             ));
         }
-        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| wrong(NOT_A_URL))?;
+        let proxy = reqwest::Proxy::all(url.as_str()).map_err(|_| make_message(NOT_A_URL))?;
         Ok(Self {
             url: text.to_owned(),
             authorization: None,
@@ -64,28 +64,33 @@ impl Proxy {
         let Ok(destination) = format!("{}://{host}", service.scheme()).parse::<Uri>() else {
             return Ok(None);
         };
-        let named = match service.scheme() {
+        let named_proxy = match service.scheme() {
             "https" => read_first(&["HTTPS_PROXY", "https_proxy"])?,
             // In a CGI program, HTTP_PROXY holds the header `Proxy` of an incoming request.
             _ if read_variable("REQUEST_METHOD")?.is_some() => read_first(&["http_proxy"])?,
             _ => read_first(&["HTTP_PROXY", "http_proxy"])?,
         };
-        let for_any_scheme = || read_first(&["ALL_PROXY", "all_proxy"]);
-        let Some((name, value)) = named.map_or_else(for_any_scheme, |named| Ok(Some(named)))?
+        let read_all_proxy = || read_first(&["ALL_PROXY", "all_proxy"]);
+        let Some((name, value)) =
+            named_proxy.map_or_else(read_all_proxy, |named_proxy| Ok(Some(named_proxy)))?
         else {
             return Ok(None);
         };
-        let direct = read_first(&["NO_PROXY", "no_proxy"])?
+        let no_proxy_list = read_first(&["NO_PROXY", "no_proxy"])?
             .map_or_else(String::new, |(_, list)| {
                 normalize_no_proxy(&list, service.port_or_known_default())
             });
-        let any_proxy = Matcher::builder().all("http://proxy").no(&direct).build();
+        let any_proxy = Matcher::builder()
+            .all("http://proxy")
+            .no(&no_proxy_list)
+            .build();
         // The `*` of hyper-util applies to names only; curl, like most programs, also applies it to addresses.
-        if direct.split(',').any(|host| host == "*") || any_proxy.intercept(&destination).is_none()
+        if no_proxy_list.split(',').any(|host| host == "*")
+            || any_proxy.intercept(&destination).is_none()
         {
             return Ok(None);
         }
-        let wrong = |problem: &str| {
+        let make_message = |problem: &str| {
             Message::from(format!(
                 "the proxy in the environment variable {name} {problem}; correct it, set another proxy, or name the \
                  service's host in NO_PROXY"
@@ -93,18 +98,18 @@ impl Proxy {
             .see(Setting::Proxy)
         };
         if is_quoted(&value) {
-            return Err(wrong("must not be in quotation marks"));
+            return Err(make_message("must not be in quotation marks"));
         }
         if let Some((scheme, _)) = value.split_once("://") {
-            check_scheme(&scheme.to_ascii_lowercase()).map_err(wrong)?;
+            check_scheme(&scheme.to_ascii_lowercase()).map_err(make_message)?;
         }
         let parsed = Matcher::builder().all(&value).build();
-        let named = parsed
+        let named_proxy = parsed
             .intercept(&destination)
-            .ok_or_else(|| wrong(NOT_A_URL))?;
-        let url = named.uri().to_string();
-        let mut proxy = reqwest::Proxy::all(&url).map_err(|_| wrong(NOT_A_URL))?;
-        let authorization = named.basic_auth().cloned();
+            .ok_or_else(|| make_message(NOT_A_URL))?;
+        let url = named_proxy.uri().to_string();
+        let mut proxy = reqwest::Proxy::all(&url).map_err(|_| make_message(NOT_A_URL))?;
+        let authorization = named_proxy.basic_auth().cloned();
         if let Some(authorization) = authorization.clone() {
             proxy = proxy.custom_http_auth(authorization);
         }

@@ -1,8 +1,9 @@
 //! Classification of the errors of rustls: permanent reasons why a secure connection could not be made, with advice.
 //!
-//! Typed values decide the outcome and a retry: the variants of `rustls::Error`, and the connector's record of a request for a
-//! client certificate. Text only adds advice. One advice depends on text alone: over HTTP/2, h2 keeps only the text of an alert
-//! about the client's certificate. Such a failure stays a broken connection with an unknown outcome, and gets the advice.
+//! The outcome, and whether a call is retried, depend only on typed values: the variants of `rustls::Error`, and the
+//! connector's record that the service asked for a client certificate. The text of an error only adds advice to our message. In
+//! one case, the advice depends on the text alone: over HTTP/2, h2 passes on only the text of an alert about the client's
+//! certificate. Such a failure still counts as a broken connection with an unknown outcome, but its message has the advice.
 
 use std::error::Error as _;
 
@@ -31,16 +32,16 @@ const CLIENT_CERTIFICATE_ALERTS: [Alert; 9] = [
     Alert::CertificateUnknown,
     Alert::UnknownCA,
     Alert::AccessDenied,
-    // In TLS 1.2.
+    // In TLS 1.2, this alert rejects a missing client certificate.
     Alert::HandshakeFailure,
 ];
 
 /// Returns the permanent reason why a secure connection could not be made, if there is one: the service saw no part of the
-/// request, and another attempt would fail as well. `was_asked` is true if the service requested a client certificate when
-/// the connection was made.
+/// request, and another attempt would fail as well. `was_asked_for_certificate` is true if the service requested a client
+/// certificate when the connection was made.
 pub(crate) fn find_permanent_failure(
     error: &reqwest::Error,
-    was_asked: bool,
+    was_asked_for_certificate: bool,
     has_identity: bool,
     redactor: &Redactor,
 ) -> Option<Message> {
@@ -48,14 +49,14 @@ pub(crate) fn find_permanent_failure(
     // already have begun to send. The service has read nothing of that when it sends the alert.
     if let Some(Error::AlertReceived(alert)) = find_source(error)
         && CLIENT_CERTIFICATE_ALERTS.contains(alert)
-        && (was_asked || *alert == Alert::CertificateRequired)
+        && (was_asked_for_certificate || *alert == Alert::CertificateRequired)
     {
         return Some(describe_client_certificate(
             &format!("{alert:?}"),
             has_identity,
         ));
     }
-    if was_asked && ended_before_request(error) {
+    if was_asked_for_certificate && ended_before_request(error) {
         // The service closed the connection before the client had begun to send, and its alert is lost.
         return Some(describe_client_certificate(
             "it closed the connection",
@@ -71,7 +72,7 @@ pub(crate) fn find_permanent_failure(
             let error = error.downcast_ref::<SystemCertificatesError>()?;
             Message::from(error.to_string()).see(RootCertificates)
         }
-        // TLS begins with another byte.
+        // The first byte of the response is not the first byte of a TLS message.
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => Message::from(
             "the port does not speak TLS; should its URL begin with http:// rather than https://?",
         )
@@ -92,10 +93,11 @@ pub(crate) fn find_permanent_failure(
     })
 }
 
-/// Returns advice on the client's certificate for a connection that broke, if the error has the text of such an alert.
+/// Returns advice on the client's certificate for a connection that broke, if the error contains the text of an alert about
+/// that certificate.
 pub(crate) fn advise_by_text(
     error: &reqwest::Error,
-    was_asked: bool,
+    was_asked_for_certificate: bool,
     has_identity: bool,
 ) -> Option<Message> {
     let mut source = error.source();
@@ -103,7 +105,7 @@ pub(crate) fn advise_by_text(
         let text = error.to_string();
         let has_text = |alert: &Alert| text == Error::AlertReceived(*alert).to_string();
         if let Some(alert) = CLIENT_CERTIFICATE_ALERTS.into_iter().find(has_text)
-            && (was_asked || alert == Alert::CertificateRequired)
+            && (was_asked_for_certificate || alert == Alert::CertificateRequired)
         {
             return Some(describe_client_certificate(
                 &format!("{alert:?}"),
@@ -141,12 +143,13 @@ fn describe_certificate(error: &CertificateError, redactor: &Redactor) -> Messag
             "is not for the host in the base URL; is that host right?",
             Some(BaseUrl),
         ),
-        // An issuer with the same name but another key, such as one that was created again.
+        // The trusted issuer has the same name but another key, for example because the issuer was created again.
         BadSignature => (
             "was not signed by the trusted issuer of that name; is the issuer's certificate up to date?",
             Some(RootCertificates),
         ),
-        // This error's type belongs to webpki. The text adds advice; any invalid certificate is a permanent failure.
+        // The type of this error belongs to webpki, so its text is compared. The text only adds advice: any invalid certificate
+        // is a permanent failure.
         Other(error) if error.to_string() == "CaUsedAsEndEntity" => (
             "is the certificate of an issuer (CA:TRUE), which `openssl req -x509` creates by default; create it with the \
              option -addext basicConstraints=critical,CA:FALSE, too",

@@ -40,7 +40,7 @@ pub(crate) struct TlsSettings {
     /// Trusted certificates (PEM), in addition to the system's or instead of them.
     roots: Vec<u8>,
     /// True if the system's certificates are not trusted.
-    pub(crate) without_system: bool,
+    pub(crate) excludes_system: bool,
     pub(crate) identity: Option<IdentitySource>,
 }
 
@@ -60,11 +60,11 @@ const FILE_CACHE_TIME: Duration = Duration::from_secs(1);
 /// The verifier with the system's certificates, shared by all clients in this process.
 static SYSTEM_VERIFIER: OnceLock<Verifier> = OnceLock::new();
 
-/// Verifier that trusts the client's own certificates and the system's. The system's take tens of milliseconds to load, so they
-/// are loaded when a service first presents a certificate that needs them.
+/// Verifier that trusts the certificates that were added to the client, and the system's. The system's certificates take tens
+/// of milliseconds to load, so they are loaded when a service first presents a certificate that needs them.
 #[derive(Debug)]
 struct CombinedVerifier {
-    own: Option<Arc<WebPkiServerVerifier>>,
+    own_verifier: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -77,16 +77,16 @@ struct CombinedVerifier {
 pub(super) struct SystemCertificatesError(Error);
 
 impl CombinedVerifier {
-    /// Returns the verifier with the system's certificates. Loads it if necessary.
+    /// Returns the verifier with the system's certificates, which are loaded if necessary.
     fn system_verifier(&self) -> Result<&'static Verifier, Error> {
         if let Some(system) = SYSTEM_VERIFIER.get() {
             return Ok(system);
         }
-        // This blocks the thread that makes the connection, but only once per process. It holds no lock: a process forked
-        // meanwhile would deadlock on it.
-        let loaded = load_system(Arc::clone(&self.provider))
+        // Loading blocks the thread that makes the connection, but only once per process. No lock is held meanwhile: a child
+        // process that is forked during the loading would deadlock on it.
+        let verifier = load_system(Arc::clone(&self.provider))
             .map_err(|error| Error::Other(OtherError(Arc::new(SystemCertificatesError(error)))))?;
-        Ok(SYSTEM_VERIFIER.get_or_init(|| loaded))
+        Ok(SYSTEM_VERIFIER.get_or_init(|| verifier))
     }
 }
 
@@ -131,10 +131,11 @@ impl ServerCertVerifier for CombinedVerifier {
             self.system_verifier()?
                 .verify_server_cert(leaf, intermediates, name, ocsp, now)
         };
-        let Some(own) = &self.own else {
+        let Some(own_verifier) = &self.own_verifier else {
             return verify_with_system();
         };
-        own.verify_server_cert(leaf, intermediates, name, ocsp, now)
+        own_verifier
+            .verify_server_cert(leaf, intermediates, name, ocsp, now)
             .or_else(|error| {
                 verify_with_system().map_err(|system_error| match (&error, &system_error) {
                     // The system's error is more precise.
@@ -195,7 +196,7 @@ impl CachedIdentity {
     }
 
     /// Returns the certificate and key. Reads the files again if the cache time is over.
-    fn current(&self) -> Arc<SingleCertAndKey> {
+    fn current_identity(&self) -> Arc<SingleCertAndKey> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let (read_at, current) = &mut *cached;
         if matches!(self.source, IdentitySource::Files(..)) && read_at.elapsed() >= FILE_CACHE_TIME
@@ -215,7 +216,10 @@ opaque_debug!(CachedIdentity);
 impl ResolvesClientCert for ClientCertificateResolver {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         progress::record_certificate_request();
-        self.0.as_ref()?.current().resolve(issuers, schemes)
+        self.0
+            .as_ref()?
+            .current_identity()
+            .resolve(issuers, schemes)
     }
 
     fn has_certs(&self) -> bool {
@@ -241,16 +245,20 @@ impl TlsSettings {
             .map_err(|error| Message::from(format!("TLS cannot be used: {error}")))?;
         let provider = Arc::clone(builder.crypto_provider());
         let identity = self.identity.as_ref();
-        let presented = identity.map(|source| CachedIdentity::new(source, &provider));
-        let certificate = ClientCertificateResolver(presented.transpose()?);
+        let cached_identity = identity.map(|source| CachedIdentity::new(source, &provider));
+        let certificate = ClientCertificateResolver(cached_identity.transpose()?);
         let store = self.parse_roots()?;
-        let builder = if self.without_system {
+        let builder = if self.excludes_system {
             builder.with_root_certificates(store)
         } else {
-            let own = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
-            // The verifier fails to build only if there are no own certificates, which is valid here.
-            let own = own.build().ok();
-            let verifier = Arc::new(CombinedVerifier { own, provider });
+            let own_verifier =
+                WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
+            // The verifier fails to build only if no certificates were added, which is valid here.
+            let own_verifier = own_verifier.build().ok();
+            let verifier = Arc::new(CombinedVerifier {
+                own_verifier,
+                provider,
+            });
             builder
                 .dangerous()
                 .with_custom_certificate_verifier(verifier)
@@ -265,15 +273,15 @@ impl TlsSettings {
 
     /// Parses the trusted certificates.
     fn parse_roots(&self) -> Result<RootCertStore, Message> {
-        let setting = if self.without_system {
+        let setting = if self.excludes_system {
             Setting::OnlyRootCertificates
         } else {
             Setting::RootCertificates
         };
-        let wrong = |problem: &'static str| Message::about(setting, problem);
-        let roots = parse_certificates(&self.roots).map_err(wrong)?;
-        if roots.is_empty() && (self.without_system || !self.roots.is_empty()) {
-            return Err(wrong(
+        let make_message = |problem: &'static str| Message::about(setting, problem);
+        let roots = parse_certificates(&self.roots).map_err(make_message)?;
+        if roots.is_empty() && (self.excludes_system || !self.roots.is_empty()) {
+            return Err(make_message(
                 "contains no certificate: it must be PEM, which begins with -----BEGIN CERTIFICATE-----",
             ));
         }
@@ -282,7 +290,7 @@ impl TlsSettings {
             // The library's error may repeat a part of the file, so it is not shown.
             store
                 .add(root)
-                .map_err(|_| wrong("contains a certificate that cannot be read"))?;
+                .map_err(|_| make_message("contains a certificate that cannot be read"))?;
         }
         Ok(store)
     }
@@ -310,32 +318,33 @@ impl IdentitySource {
                 (paths, read(certificate)?, read(key)?)
             }
         };
-        let wrong = |problem: &str| Message::about(Setting::Identity, format!("{paths}{problem}"));
-        let chain = parse_certificates(&certificate).map_err(wrong)?;
+        let make_message =
+            |problem: &str| Message::about(Setting::Identity, format!("{paths}{problem}"));
+        let chain = parse_certificates(&certificate).map_err(make_message)?;
         if chain.is_empty() {
-            return Err(wrong(
+            return Err(make_message(
                 "contains no certificate: it must be PEM with the certificate and its private key",
             ));
         }
         let key = PrivateKeyDer::from_pem_slice(&to_utf8(&key)).map_err(|_| {
-            wrong(
+            make_message(
                 "contains no private key that can be read: it must be PEM without a password, with the certificate and its \
                  private key",
             )
         })?;
         match CertifiedKey::from_der(chain, key, provider) {
             Ok(key) => Ok(SingleCertAndKey::from(key)),
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(wrong(
+            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(make_message(
                 "contains a private key that does not belong to its first certificate",
             )),
-            Err(_) => Err(wrong(
+            Err(_) => Err(make_message(
                 "contains a certificate or a private key that cannot be read or whose type is not supported",
             )),
         }
     }
 }
 
-/// Parses the certificates in a PEM. An error is the problem.
+/// Parses the certificates in a PEM. An error is only the problem; the caller adds the setting's name.
 fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     CertificateDer::pem_slice_iter(&to_utf8(pem))
         .collect::<Result<_, pem::Error>>()
@@ -343,7 +352,7 @@ fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'stat
         .map_err(|_| "is not complete PEM")
 }
 
-/// Returns the cryptography provider that the program has installed, or else the one of the feature `rustls`.
+/// Returns the cryptography provider that the program has installed, otherwise ring if the feature `rustls` is on.
 fn find_crypto_provider() -> Result<Arc<CryptoProvider>, Message> {
     if let Some(provider) = CryptoProvider::get_default() {
         return Ok(Arc::clone(provider));

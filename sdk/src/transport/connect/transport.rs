@@ -37,9 +37,9 @@ impl Transport {
         Self(Arc::new(move |request, may_send, progress| {
             let mut service = service.clone();
             Box::pin(async move {
-                let ready = poll_fn(|context| service.poll_ready(context));
-                let ready = progress.observe_preparation(ready).await;
-                ready.map_err(TransportNotSent::new)?;
+                let preparation = poll_fn(|context| service.poll_ready(context));
+                let preparation = progress.observe_preparation(preparation).await;
+                preparation.map_err(TransportNotSent::new)?;
                 if may_send.is_some_and(|may_send| !may_send()) {
                     return Err(TransportNotSent::new("the request was withheld").into());
                 }

@@ -56,7 +56,8 @@ impl SharedLimits {
         interval == other.queue().min_interval
     }
 
-    /// Returns the time since the client was created: the clock of the queue, the rate limiter and the retry quota.
+    /// Returns the time since the client was created. All times in the queue, the rate limiter and the retry quota are such
+    /// durations.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -70,21 +71,22 @@ impl SharedLimits {
         }
     }
 
-    /// Records the service's response to an attempt that was sent at `departed`. Returns the length of the pause if one begins.
+    /// Records the service's response to an attempt that was sent at `departed_at`. Returns the length of the pause if one
+    /// begins.
     pub(crate) fn record_outcome(
         &self,
-        departed: Duration,
+        departed_at: Duration,
         outcome: Result<&HttpResponse, &TransportError>,
     ) -> Option<Duration> {
         let response = outcome.map_or_else(TransportError::response, Some)?;
         let quota = RemainingQuota::parse(&response.headers);
         let (now, mut queue) = (self.now(), self.queue());
         if let Some(quota) = quota {
-            queue.limiter.record_quota(now, departed, quota);
+            queue.limiter.record_quota(now, departed_at, quota);
         }
         if outcome.is_err_and(TransportError::is_overload) {
             let retry_after = response.retry_after().unwrap_or_default();
-            return queue.record_rejected(now, departed, retry_after);
+            return queue.record_rejected(now, departed_at, retry_after);
         }
         queue.limiter.record_accepted(now);
         None
@@ -118,23 +120,25 @@ pub(crate) struct QueuedCall<'a> {
 }
 
 impl QueuedCall<'_> {
-    /// Awaits the preparation of a call that ends at `latest`. The preparation begins shortly before the call's expected
-    /// admission. However long it takes, the call holds no permit meanwhile, does not delay the calls behind it, and stays ahead
-    /// of them.
+    /// Runs the preparation of a call whose timeout ends at `deadline`, such as the claim of a row. The preparation begins
+    /// shortly before the call's expected admission. However long the preparation takes, the call holds no permit meanwhile,
+    /// does not delay the calls behind it, and stays ahead of them.
     pub(crate) async fn prepare<T>(
         &self,
-        latest: Duration,
+        deadline: Duration,
         preparation: impl Future<Output = T>,
     ) -> Result<T, NotAdmitted> {
         let limits = self.limits;
         loop {
             let now = limits.now();
-            let admission = limits.queue().check_preparation(&self.ticket, now, latest);
+            let admission = limits
+                .queue()
+                .check_preparation(&self.ticket, now, deadline);
             match admission {
                 Admission::Now => break,
                 Admission::At(at) => {
-                    let changed = pin!(self.ticket.changed.notified());
-                    select(pin!(sleep(at.saturating_sub(now))), changed).await;
+                    let time_changed = pin!(self.ticket.time_changed.notified());
+                    select(pin!(sleep(at.saturating_sub(now))), time_changed).await;
                 }
                 Admission::TooLate(late) => return Err(NotAdmitted::TooLate(late)),
                 Admission::TimedOut => return Err(NotAdmitted::TimedOut),
@@ -148,27 +152,27 @@ impl QueuedCall<'_> {
         Ok(output)
     }
 
-    /// Waits until a call that ends at `latest` may be sent: until the queue admits it and a permit is free. Calls are sent
-    /// in order of arrival, and a dropped call leaves no gap. Returns the time of departure.
+    /// Waits until a call whose timeout ends at `deadline` may be sent: until the queue admits it and a permit is free. Calls
+    /// are sent in order of arrival, and a dropped call leaves no gap. Returns the time of departure.
     ///
     /// A call requests a permit only once it is first in the queue and the rate allows it, because clients with other limits
     /// share the permits. Its departure is recorded only once it has its permit: otherwise, calls that have waited for
     /// permits would be sent together, faster than the limit.
     pub(crate) async fn admit<'p>(
         mut self,
-        latest: Duration,
+        deadline: Duration,
         permits: &'p Semaphore,
     ) -> Result<(Duration, SemaphorePermit<'p>), NotAdmitted> {
         let limits = self.limits;
-        let event = Arc::clone(&self.ticket.changed);
-        let changed = || event.notified();
-        let mut acquiring = pin!(None);
+        let event = Arc::clone(&self.ticket.time_changed);
+        let time_changed = || event.notified();
+        let mut acquire_future = pin!(None);
         let mut permit = None;
         loop {
             let now = limits.now();
             let wait = {
                 let mut queue = limits.queue();
-                match queue.check_admission(&self.ticket, now, latest) {
+                match queue.check_admission(&self.ticket, now, deadline) {
                     Admission::Now => match permit.take().or_else(|| permits.try_acquire().ok()) {
                         Some(permit) => {
                             queue.record_departure(&self.ticket, now);
@@ -186,21 +190,26 @@ impl QueuedCall<'_> {
                 }
             };
             if let Some(wait) = wait {
-                acquiring.set(None);
-                select(pin!(sleep(wait)), pin!(changed())).await;
+                acquire_future.set(None);
+                select(pin!(sleep(wait)), pin!(time_changed())).await;
                 continue;
             }
-            if acquiring.is_none() {
-                acquiring.set(Some(permits.acquire()));
+            if acquire_future.is_none() {
+                acquire_future.set(Some(permits.acquire()));
             }
-            let Some(acquired) = acquiring.as_mut().as_pin_mut() else {
+            let Some(permit_future) = acquire_future.as_mut().as_pin_mut() else {
                 continue;
             };
             // After a notification, the call keeps its position among the waiters for permits.
-            let (timeout, changed) = (pin!(sleep(latest.saturating_sub(now))), pin!(changed()));
-            if let Either::Left((acquired, _)) = select(acquired, select(timeout, changed)).await {
-                acquiring.set(None);
-                permit = acquired.ok();
+            let (timeout, time_changed) = (
+                pin!(sleep(deadline.saturating_sub(now))),
+                pin!(time_changed()),
+            );
+            if let Either::Left((acquired_permit, _)) =
+                select(permit_future, select(timeout, time_changed)).await
+            {
+                acquire_future.set(None);
+                permit = acquired_permit.ok();
             }
         }
     }

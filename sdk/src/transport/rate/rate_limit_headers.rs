@@ -7,7 +7,8 @@ use http::HeaderMap;
 /// The longest window, in seconds, over which a quota is spread. A quota for a day, for example, is not spread out.
 const LONGEST_WINDOW: u32 = 60;
 
-/// The number of items that are read of each header. Without a bound, the headers of a hostile service could take seconds.
+/// The number of items that are read of each header. Without this limit, the headers of a hostile service could take seconds to
+/// parse.
 const MAX_ITEMS: usize = 20;
 
 /// The unused part of a quota, as a response reports it.
@@ -15,15 +16,15 @@ const MAX_ITEMS: usize = 20;
 pub(crate) struct RemainingQuota {
     /// The requests that the service accepts in each window.
     quota: u32,
-    remaining: u32,
+    remaining_requests: u32,
     window: Duration,
     /// The time until the service restores the quota.
-    pub(crate) reset: Duration,
+    pub(crate) reset_after: Duration,
 }
 
 impl RemainingQuota {
-    /// Parses all lines of the headers of a response. If they report several quotas, returns the one with the longest interval.
-    /// Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
+    /// Parses all lines of the headers of a response. If they report several quotas, returns the quota with the longest
+    /// interval. Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
     pub(crate) fn parse(headers: &HeaderMap) -> Option<Self> {
         let limits = Item::parse_list(headers, "ratelimit");
         if limits.is_empty() {
@@ -42,19 +43,21 @@ impl RemainingQuota {
         if unit.trim_matches('"') != "requests" {
             return None;
         }
-        let window = policy.number("w");
+        let window = policy.parse_number("w");
         let window = window.filter(|window| (1..=LONGEST_WINDOW).contains(window))?;
-        let reset = limit.number("t").map_or(window, |reset| reset.min(window));
+        let reset = limit
+            .parse_number("t")
+            .map_or(window, |reset| reset.min(window));
         Some(Self {
-            quota: policy.number("q").filter(|quota| *quota > 0)?,
-            remaining: limit.number("r")?,
+            quota: policy.parse_number("q").filter(|quota| *quota > 0)?,
+            remaining_requests: limit.parse_number("r")?,
             window: Duration::from_secs(window.into()),
-            reset: Duration::from_secs(reset.into()),
+            reset_after: Duration::from_secs(reset.into()),
         })
     }
 
     pub(crate) fn is_used_up(&self) -> bool {
-        self.remaining == 0
+        self.remaining_requests == 0
     }
 
     /// Returns the interval between two requests of a client. With half of the quota left, it is the interval at which the
@@ -63,9 +66,10 @@ impl RemainingQuota {
     /// All clients that share a quota receive the same numbers, so they send at the same rate. The more clients there are, the
     /// smaller is the part of the quota at which they use as much as the service restores.
     pub(crate) fn interval(&self) -> Duration {
-        let used = f64::from(self.quota.saturating_sub(self.remaining));
-        let of_window = used / f64::from(self.quota) / f64::from(self.remaining.max(1));
-        self.window.mul_f64(of_window)
+        let used_requests = f64::from(self.quota.saturating_sub(self.remaining_requests));
+        let window_fraction =
+            used_requests / f64::from(self.quota) / f64::from(self.remaining_requests.max(1));
+        self.window.mul_f64(window_fraction)
     }
 }
 
@@ -77,7 +81,7 @@ struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Parses the list in all lines of a header, up to a number of items.
+    /// Parses the list in all lines of a header, up to [`MAX_ITEMS`] items.
     fn parse_list(headers: &'a HeaderMap, header: &str) -> Vec<Self> {
         let lines = headers.get_all(header).iter();
         let lines = lines.filter_map(|line| line.to_str().ok());
@@ -98,7 +102,7 @@ impl<'a> Item<'a> {
         parameters.find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
     }
 
-    fn number(&self, name: &str) -> Option<u32> {
+    fn parse_number(&self, name: &str) -> Option<u32> {
         self.parameter(name)?.parse().ok()
     }
 }

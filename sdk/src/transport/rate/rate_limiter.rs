@@ -46,10 +46,10 @@ const MIN_RATE: f64 = 1.0;
 /// The longest pause after a response. A wrong `Retry-After` header must not stop a client for a day.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The rate limiter of a client. All times are durations since one start.
+/// The rate limiter of a client. All times are durations since the client was created.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimiter {
-    measured: MeasuredRate,
+    measured_rate: MeasuredRate,
     /// The limit that rejections have shown; none before the first rejection.
     limit: Option<CubicRate>,
     quota: Option<QuotaReport>,
@@ -72,82 +72,85 @@ struct MeasuredRate {
 #[derive(Clone, Copy, Debug)]
 struct CubicRate {
     /// The rate at the last rejection.
-    max: f64,
+    max_rate: f64,
     /// The time for which the rate has grown since that rejection.
-    growth: Duration,
-    updated: Duration,
+    growth_time: Duration,
+    updated_at: Duration,
 }
 
 /// The quota in the response to the call that departed last.
 #[derive(Clone, Copy, Debug)]
 struct QuotaReport {
     interval: Duration,
-    departed: Duration,
-    reset: Duration,
+    departed_at: Duration,
+    reset_at: Duration,
 }
 
 impl RateLimiter {
     /// Records that the service accepted a call.
     pub(crate) fn record_accepted(&mut self, now: Duration) {
-        self.measured.record(now);
+        self.measured_rate.record(now);
         if let Some(limit) = &mut self.limit {
-            if limit.rate() <= MAX_GROWTH * self.measured.rate {
-                limit.growth += now.saturating_sub(limit.updated);
+            if limit.rate() <= MAX_GROWTH * self.measured_rate.rate {
+                limit.growth_time += now.saturating_sub(limit.updated_at);
             }
-            limit.updated = limit.updated.max(now);
+            limit.updated_at = limit.updated_at.max(now);
         }
     }
 
-    /// Records that the service rejected a call that was sent at `departed`, and asked to wait for `retry_after`, or zero.
+    /// Records that the service rejected a call that was sent at `departed_at`, and asked to wait for `retry_after`, or zero.
     /// Returns the length of the pause if one begins.
     pub(crate) fn record_rejected(
         &mut self,
         now: Duration,
-        departed: Duration,
+        departed_at: Duration,
         retry_after: Duration,
     ) -> Option<Duration> {
         let pause = retry_after.min(LONGEST_PAUSE);
-        let begins = !pause.is_zero() && self.pause_end <= now;
+        let pause_begins = !pause.is_zero() && self.pause_end <= now;
         self.pause_end = self.pause_end.max(now.saturating_add(pause));
-        if departed >= self.next_decrease {
-            let measured = self.measured.with_unfinished_window();
-            let (growth, updated) = (Duration::ZERO, self.pause_end);
-            let max = self
+        if departed_at >= self.next_decrease {
+            let measured_rate = self.measured_rate.with_unfinished_window();
+            let (growth_time, updated_at) = (Duration::ZERO, self.pause_end);
+            let max_rate = self
                 .limit
-                .map_or(measured, |limit| limit.rate().min(measured));
+                .map_or(measured_rate, |limit| limit.rate().min(measured_rate));
             self.limit = Some(CubicRate {
-                max,
-                growth,
-                updated,
+                max_rate,
+                growth_time,
+                updated_at,
             });
-            let round_trip = now.saturating_sub(departed);
+            let round_trip = now.saturating_sub(departed_at);
             self.next_decrease = now.saturating_add(round_trip);
         }
         if !pause.is_zero() {
             self.next_decrease = self.next_decrease.max(self.pause_end);
         }
-        begins.then_some(pause)
+        pause_begins.then_some(pause)
     }
 
-    /// Records the quota that is left according to the response to a call that was sent at `departed`.
+    /// Records the quota that is left according to the response to a call that was sent at `departed_at`.
     pub(crate) fn record_quota(
         &mut self,
         now: Duration,
-        departed: Duration,
+        departed_at: Duration,
         quota: RemainingQuota,
     ) {
-        if self.quota.is_some_and(|report| report.departed > departed) {
+        if self
+            .quota
+            .is_some_and(|report| report.departed_at > departed_at)
+        {
             return;
         }
-        let reset = now.saturating_add(quota.reset);
+        let reset_at = now.saturating_add(quota.reset_after);
         if quota.is_used_up() {
-            self.pause_end = self.pause_end.max(reset);
+            self.pause_end = self.pause_end.max(reset_at);
         }
         let interval = quota.interval();
         self.quota = Some(QuotaReport {
             interval,
-            departed,
-            reset,
+            departed_at,
+            reset_at,
         });
     }
 
@@ -159,7 +162,7 @@ impl RateLimiter {
     pub(crate) fn interval(&self, now: Duration) -> Duration {
         let limit = self.limit.map(|limit| limit.rate().recip());
         let limit = limit.and_then(|interval| Duration::try_from_secs_f64(interval).ok());
-        let quota = self.quota.filter(|report| now < report.reset);
+        let quota = self.quota.filter(|report| now < report.reset_at);
         let quota = quota.map(|report| report.interval);
         limit.max(quota).unwrap_or_default()
     }
@@ -167,9 +170,9 @@ impl RateLimiter {
 
 impl MeasuredRate {
     fn record(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.window_start);
-        if passed >= WINDOW {
-            self.rate = self.rate_after_window(passed);
+        let elapsed = now.saturating_sub(self.window_start);
+        if elapsed >= WINDOW {
+            self.rate = self.rate_after_window(elapsed);
             (self.window_start, self.window_calls) = (now, 0.0);
         }
         self.window_calls += 1.0;
@@ -177,8 +180,8 @@ impl MeasuredRate {
 
     /// Returns the smoothed rate that follows from the current window if it has this length.
     fn rate_after_window(&self, length: Duration) -> f64 {
-        let in_window = self.window_calls / length.as_secs_f64();
-        SMOOTHING * in_window + (1.0 - SMOOTHING) * self.rate
+        let window_rate = self.window_calls / length.as_secs_f64();
+        SMOOTHING * window_rate + (1.0 - SMOOTHING) * self.rate
     }
 
     fn with_unfinished_window(&self) -> f64 {
@@ -188,8 +191,8 @@ impl MeasuredRate {
 
 impl CubicRate {
     fn rate(&self) -> f64 {
-        let plateau = (self.max * (1.0 - BETA) / SCALE).cbrt();
-        let since_plateau = self.growth.as_secs_f64() - plateau;
-        (SCALE * since_plateau.powi(3) + self.max).max(MIN_RATE)
+        let plateau = (self.max_rate * (1.0 - BETA) / SCALE).cbrt();
+        let since_plateau = self.growth_time.as_secs_f64() - plateau;
+        (SCALE * since_plateau.powi(3) + self.max_rate).max(MIN_RATE)
     }
 }

@@ -23,10 +23,10 @@ use crate::transport::{call_progress::CallInfo, error::TransportError, response:
 /// The delay grows exponentially, with full jitter, and is at least the service's `Retry-After`. If the delay exceeds
 /// the time that is left for the call, the error is returned immediately.
 ///
-/// A client has a retry quota, so that a busy client does not triple the load on a service that is down: out of 500 tokens, a
-/// retry takes 14, which are returned when the call succeeds. A call that succeeds at the first attempt earns 1, and so does every
-/// second. When the tokens are used up, errors are returned without a retry, and say so. A retry after a 429, or a 503
-/// with `Retry-After`, takes no tokens, because the client's rate limiter delays it (see
+/// A client has a retry quota, so that a busy client does not triple the load on a service that is down. The quota is 500
+/// tokens. A retry takes 14 tokens, which are returned if the call succeeds. A call that succeeds at the first attempt earns 1
+/// token, and every second adds 1. When the tokens are used up, calls fail without a retry, and the error message says so. A
+/// retry after a 429, or a 503 with `Retry-After`, takes no tokens, because the client's rate limiter delays it (see
 /// [`ClientBuilder::rate_limit`](crate::ClientBuilder::rate_limit)).
 ///
 /// ```
@@ -52,7 +52,7 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The default: 2 retries after the first attempt, backoff from 0.2 s to 5 s.
+    /// Creates the default policy: 2 retries after the first attempt, backoff from 0.2 s to 5 s.
     pub const fn new() -> Self {
         Self {
             max_retries: 2,
@@ -62,7 +62,7 @@ impl RetryPolicy {
         }
     }
 
-    /// No retries at all.
+    /// Creates a policy without retries.
     pub const fn never() -> Self {
         Self::new().max_retries(0)
     }
@@ -78,14 +78,14 @@ impl RetryPolicy {
         self.max_retries
     }
 
-    /// Sets the upper bound of the delay before the first retry, 0.2 s by default. The bound doubles with each retry.
+    /// Sets the upper bound of the delay before the first retry. Default: 0.2 s. The bound doubles with each retry.
     #[must_use]
     pub const fn initial_backoff(mut self, initial_backoff: Duration) -> Self {
         self.initial_backoff = initial_backoff;
         self
     }
 
-    /// Sets the maximum of the upper bound, 5 s by default.
+    /// Sets the maximum of the upper bound. Default: 5 s.
     #[must_use]
     pub const fn max_backoff(mut self, max_backoff: Duration) -> Self {
         self.max_backoff = max_backoff;
@@ -95,8 +95,8 @@ impl RetryPolicy {
     /// Returns the delay before a retry, counted from 0: a random fraction of a bound that doubles with every retry. This full
     /// jitter spreads the retries of many clients evenly.
     fn backoff_delay(&self, retry: u32) -> Duration {
-        let doubled = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
-        let bound = self.initial_backoff.saturating_mul(doubled);
+        let factor = 2_u32.checked_pow(retry).unwrap_or(u32::MAX);
+        let bound = self.initial_backoff.saturating_mul(factor);
         let bound = bound.min(self.max_backoff);
         // The product may round up beyond the longest possible duration.
         Duration::try_from_secs_f64(bound.as_secs_f64() * fastrand::f64()).unwrap_or(bound)
@@ -140,9 +140,9 @@ pub(crate) enum AttemptError<R> {
     NotMade(R),
 }
 
-/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the end of
-/// the call's time, on the clock of the limits. An attempt that is not made ends the call, with the error of the attempt before it, if
-/// any.
+/// Makes attempts until one succeeds, the policy or the quota allows no retry, or the time is over. Each attempt gets the
+/// deadline of the call, as a duration since the client was created (`SharedLimits::now`). An attempt that is not made ends the
+/// call, with the error of the attempt before it, if any.
 pub(crate) async fn run_attempts<F, R>(
     policy: RetryPolicy,
     call: CallInfo<'_>,
@@ -158,40 +158,47 @@ where
         limits,
         ..
     } = call;
-    let end = limits.now().saturating_add(timeout);
-    let left = || end.saturating_sub(limits.now());
+    let deadline = limits.now().saturating_add(timeout);
+    let time_left = || deadline.saturating_sub(limits.now());
     // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
-    let mut uncounted = 1;
-    let (mut has_reconnected, mut has_rekeyed) = (false, false);
+    let mut uncounted_attempts = 1;
+    let (mut has_reconnected, mut has_retried_with_new_key) = (false, false);
     // True if the last attempt was a retry that took tokens from the quota.
-    let mut has_taken = false;
+    let mut has_taken_tokens = false;
     let mut earlier_error: Option<TransportError> = None;
     loop {
-        let error = match attempt(end).await {
+        let error = match attempt(deadline).await {
             Ok(mut response) => {
                 call.report_attempt(progress.end_attempt(Instant::now()), Ok(&response), None);
                 response.attempts = progress.attempts();
-                limits.retry_quota().record_success(limits.now(), has_taken);
+                limits
+                    .retry_quota()
+                    .record_success(limits.now(), has_taken_tokens);
                 return Ok(response);
             }
-            Err(AttemptError::NotMade(why)) => {
-                return Err(earlier_error.map_or(AttemptError::NotMade(why), AttemptError::Failed));
+            Err(AttemptError::NotMade(reason)) => {
+                return Err(
+                    earlier_error.map_or(AttemptError::NotMade(reason), AttemptError::Failed)
+                );
             }
             Err(AttemptError::Failed(error)) => error,
         };
-        let mut error = progress.attempt_failed(error, earlier_error.take());
+        let mut error = progress.record_failure(error, earlier_error.take());
         let attempts = progress.attempts();
-        // A closed idle connection says nothing about the service, and the next attempt gets another one.
-        let reconnects = !has_reconnected && error.0.was_stale && is_read(&operation.method);
-        let rekeys = !has_rekeyed && error.0.has_new_key;
-        let is_uncounted = (reconnects || rekeys) && policy.max_retries > 0;
+        // That an idle connection was closed says nothing about the service, and the next attempt gets another connection.
+        let reconnects =
+            !has_reconnected && error.0.had_stale_connection && is_read(&operation.method);
+        let retries_with_new_key = !has_retried_with_new_key && error.0.has_new_key;
+        let is_uncounted = (reconnects || retries_with_new_key) && policy.max_retries > 0;
         has_reconnected |= reconnects;
-        has_rekeyed |= rekeys;
-        uncounted += u32::from(is_uncounted);
-        let retries = attempts.saturating_sub(uncounted);
+        has_retried_with_new_key |= retries_with_new_key;
+        uncounted_attempts += u32::from(is_uncounted);
+        let retries = attempts.saturating_sub(uncounted_attempts);
         if !error.is_transient() && error.status().is_some() {
             // An error response such as 404 shows that the service is healthy.
-            limits.retry_quota().record_success(limits.now(), has_taken);
+            limits
+                .retry_quota()
+                .record_success(limits.now(), has_taken_tokens);
         }
         let delay = if is_uncounted {
             Some(Duration::ZERO)
@@ -201,9 +208,9 @@ where
         } else {
             None
         };
-        let mut delay = delay.filter(|delay| *delay < left());
-        has_taken = delay.is_some() && !is_uncounted && !error.is_overload();
-        if has_taken && !limits.retry_quota().take(limits.now()) {
+        let mut delay = delay.filter(|delay| *delay < time_left());
+        has_taken_tokens = delay.is_some() && !is_uncounted && !error.is_overload();
+        if has_taken_tokens && !limits.retry_quota().take_tokens(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
             delay = None;
         }

@@ -21,22 +21,22 @@ const SUCCESS_REWARD: f64 = 1.0;
 pub(crate) struct RetryQuota {
     tokens: f64,
     /// When the tokens were last updated.
-    updated: Duration,
+    updated_at: Duration,
 }
 
 impl Default for RetryQuota {
     fn default() -> Self {
         Self {
             tokens: CAPACITY,
-            updated: Duration::ZERO,
+            updated_at: Duration::ZERO,
         }
     }
 }
 
 impl RetryQuota {
     /// Takes the tokens for a retry. Returns false if there are too few.
-    pub(crate) fn take(&mut self, now: Duration) -> bool {
-        self.add(now, 0.0);
+    pub(crate) fn take_tokens(&mut self, now: Duration) -> bool {
+        self.add_tokens(now, 0.0);
         let is_enough = self.tokens >= RETRY_COST;
         if is_enough {
             self.tokens -= RETRY_COST;
@@ -45,10 +45,10 @@ impl RetryQuota {
     }
 
     /// Records a response that shows a healthy service, and whether its attempt was a retry that took tokens.
-    pub(crate) fn record_success(&mut self, now: Duration, has_taken: bool) {
-        self.add(
+    pub(crate) fn record_success(&mut self, now: Duration, has_taken_tokens: bool) {
+        self.add_tokens(
             now,
-            if has_taken {
+            if has_taken_tokens {
                 RETRY_COST
             } else {
                 SUCCESS_REWARD
@@ -57,14 +57,14 @@ impl RetryQuota {
     }
 
     pub(crate) fn remaining_retries(&mut self, now: Duration) -> u32 {
-        self.add(now, 0.0);
+        self.add_tokens(now, 0.0);
         // At most 35, and never negative.
         (self.tokens / RETRY_COST) as u32
     }
 
-    fn add(&mut self, now: Duration, tokens: f64) {
-        let passed = now.saturating_sub(self.updated).as_secs_f64();
-        self.updated = self.updated.max(now);
-        self.tokens = (self.tokens + passed + tokens).min(CAPACITY);
+    fn add_tokens(&mut self, now: Duration, tokens: f64) {
+        let elapsed = now.saturating_sub(self.updated_at).as_secs_f64();
+        self.updated_at = self.updated_at.max(now);
+        self.tokens = (self.tokens + elapsed + tokens).min(CAPACITY);
     }
 }

@@ -7,18 +7,18 @@ use http::{HeaderMap, HeaderName, header};
 /// Returns the wait that the service asks for, counted from its response.
 ///
 /// A fraction of a second is rounded up. A date is measured against the `Date` of the response, because this machine's clock
-/// may be wrong; without that header, against this clock. A date in the past means no wait. A number too large to represent is
-/// the longest possible wait. Any other value is `None`.
+/// may be wrong; without that header, against this machine's clock. A date in the past means no wait. A number too large to
+/// represent is the longest possible wait. Any other value is `None`.
 pub(crate) fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = header_value(headers, header::RETRY_AFTER)?;
     if let Some(seconds) = parse_seconds(value) {
         return Some(Duration::from_secs(seconds));
     }
-    let until = httpdate::parse_http_date(value).ok()?;
+    let retry_date = httpdate::parse_http_date(value).ok()?;
     let date = header_value(headers, header::DATE);
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let sent = date.unwrap_or_else(SystemTime::now);
-    Some(until.duration_since(sent).unwrap_or_default())
+    let response_date = date.unwrap_or_else(SystemTime::now);
+    Some(retry_date.duration_since(response_date).unwrap_or_default())
 }
 
 fn header_value(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
