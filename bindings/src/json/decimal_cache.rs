@@ -14,8 +14,8 @@ pub(crate) struct DecimalCache {
 }
 
 impl DecimalCache {
-    /// Returns the Decimal with these digits, which `text` writes. 1.5 and 1.50 have different digits, so they are two
-    /// Decimals.
+    /// Returns the Decimal with these digits. `text` is the same number as a string. 1.5 and 1.50 have different digits: they are
+    /// two Decimals.
     #[inline]
     pub(crate) fn get_or_make(
         &mut self,

@@ -29,7 +29,7 @@ pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> EntryResu
     run_entry(value.py(), || {
         write::to_json(value)?
             .map(|json| json.to_string())
-            // The message may contain names from the value: it is test data of the developer.
+            // The message may contain field names from the value, because the value is test data that a developer has written.
             .map_err(
                 |Violation {
                      pointer, detail, ..
