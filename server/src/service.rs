@@ -195,8 +195,8 @@ impl Service {
     /// If the deal is not strict JSON or invalid, or the store is full.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
         let deal = deal.into().check("deal")?;
-        let inserted = self.default_namespace().store.insert_deal(deal);
-        inserted.map_err(|_| SeedError::StoreFull)
+        let insert_result = self.default_namespace().store.insert_deal(deal);
+        insert_result.map_err(|_| SeedError::StoreFull)
     }
 
     /// Adds a fault. It applies to the next request to /v1, or to the requests that it selects.

@@ -83,7 +83,7 @@ impl Mailbox {
         let mut state = self.inbox.lock();
         if state.futures.front().is_some_and(|first| first.is(future)) {
             state.resolved_count += 1;
-            // The caller also has a reference, so the future's destructor, which may run bytecode, does not run here.
+            // The future's destructor, which may run bytecode, does not run here, because the caller also has a reference.
             state.futures.pop_front();
         }
         drop(state);
@@ -117,7 +117,7 @@ impl Inbox {
             if self.call_soon(py).is_ok() {
                 return;
             }
-            // The loop is closed or has been freed, so no future is awaited.
+            // The event loop is closed or has been freed. No task awaits these futures any more.
             let mut state = self.lock();
             state.is_awake = false;
             let undeliverable = std::mem::take(&mut state.futures);

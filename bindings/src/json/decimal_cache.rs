@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::python::{builtin::DecimalFactory, object_cache::ObjectCache};
 
-/// Makes Decimals, and caches recent ones with few digits.
+/// Makes Decimals, and caches recent Decimals with few digits.
 #[derive(Default)]
 pub(crate) struct DecimalCache {
     cache: ObjectCache<Digits, PyAny>,

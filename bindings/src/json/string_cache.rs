@@ -9,7 +9,7 @@ use crate::python::{ascii, object_cache::ObjectCache};
 /// Maximum length of a cached string, in bytes.
 const MAX_LENGTH: usize = 15;
 
-/// Makes str objects, and caches recent short ones.
+/// Makes str objects, and caches recent short strings.
 #[derive(Default)]
 pub(crate) struct StringCache(ObjectCache<Key, PyString>);
 

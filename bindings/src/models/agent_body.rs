@@ -142,7 +142,7 @@ impl AgentBody {
         arguments: &Bound<'_, PyDict>,
         omitted: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        // A copy, because another thread may change the original.
+        // The dict is copied, because another thread may change the original.
         for (name, value) in extra.copy()? {
             let Some(name) = self.writer.read_name(&name, Location::Root) else {
                 continue;
@@ -175,8 +175,8 @@ impl AgentBody {
                 ViolationCode::UnknownField => validate || !is_in_profile(violation),
                 _ => validate,
             };
-            let rejected = error.violations().iter().filter(is_rejected);
-            violations.extend(rejected.cloned().map(add_extra_advice));
+            let rejected_violations = error.violations().iter().filter(is_rejected);
+            violations.extend(rejected_violations.cloned().map(add_extra_advice));
         }
         let unwritable = self.violations.into_iter().chain(unwritable).collect();
         ValidationError::check(merge_violations(violations, unwritable))?;

@@ -1,5 +1,5 @@
-//! Generates a Python class for each response model from the core's field table. Reading, equality, repr, pickling, dicts and
-//! JSON are driven by the same table.
+//! Generates a Python class for each response model from the field table of the crate `dealkit`. The same table
+//! drives reading, equality, repr, pickling, dicts and JSON.
 
 use dealkit::internal::schema;
 #[cfg(debug_assertions)]

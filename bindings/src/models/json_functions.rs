@@ -9,7 +9,8 @@ use crate::{
     python::failure::{EntryResult, Failure, run_entry},
 };
 
-/// Makes a RawJson from JSON text. A native constructor could not return a `Failure`, so this is a function.
+/// Makes a RawJson from JSON text. This is a function, because a native constructor could not return a
+/// `Failure`.
 #[pyfunction]
 pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> EntryResult<'py> {
     let py = text.py();

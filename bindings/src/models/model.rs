@@ -71,7 +71,7 @@ impl Model {
         })
     }
 
-    /// Lists the unreadable fields of this model and of nested ones, each as `(pointer, expected kind, RawJson)`.
+    /// Lists the unreadable fields of this model and of nested models, each as `(pointer, expected kind, RawJson)`.
     fn _unreadable<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
         run_entry(py, || {

@@ -1,4 +1,4 @@
-//! The core's field table as seen from Python: kinds of fields, and the class of each model.
+//! The field table of the crate `dealkit` as seen from Python: kinds of fields, and the class of each model.
 
 use std::sync::OnceLock;
 

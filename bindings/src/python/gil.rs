@@ -4,7 +4,7 @@
 //!
 //! The reason: before Python 3.14, once the interpreter is shutting down, CPython ends each daemon thread at the point where the
 //! thread next asks for the GIL. If there are Rust frames on the thread's stack, that aborts the process. A thread may ask for
-//! the GIL wherever it runs bytecode. So an entry point (a function that Python calls) follows three steps, see
+//! the GIL wherever it runs bytecode. An entry point (a function that Python calls) therefore follows three steps, see
 //! [`run_entry`](crate::python::failure::run_entry):
 //!
 //! 1. It takes objects of built-in types, which Python code has checked and converted.
@@ -126,7 +126,7 @@ const NEW_STACK: usize = 2 * 1024 * 1024;
 /// Never returns on a daemon thread that outlives the interpreter. Before 3.14, CPython would end such a thread here, with
 /// Rust frames on its stack. PyO3 therefore parks the thread until the process ends, as CPython does since 3.14.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    // All threads share the collector, so it is disabled only while this thread holds the GIL.
+    // All threads share the collector. This thread may therefore disable it only while it holds the GIL.
     let was_without_gc = enable_gc(py);
     let result = py.detach(|| with_enough_stack(work));
     if was_without_gc {

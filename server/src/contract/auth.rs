@@ -22,7 +22,7 @@ pub(crate) struct ServiceKey(Box<str>);
 pub struct InvalidServiceKey;
 
 impl ServiceKey {
-    /// The documented default key. It is not a secret, so a server with this key listens on loopback only.
+    /// The documented default key. The key is not a secret. A server with this key therefore listens on loopback only.
     pub(crate) const DEFAULT: &str = "sandbox-key";
 
     pub(crate) fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {

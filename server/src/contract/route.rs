@@ -183,7 +183,7 @@ pub(crate) fn path_template(path: &str) -> &'static str {
 
 /// Returns the id in `path` if `path` matches `template`. The id is empty if the template has no `{id}`.
 ///
-/// Splits the path at `/` before decoding each segment once, so an id can contain an encoded slash (`%2F`). An invalid
+/// Splits the path at `/` before decoding each segment once. An id can therefore contain an encoded slash (`%2F`). An invalid
 /// escape (`%zz`) is taken literally. A segment that does not decode to UTF-8 matches nothing.
 fn extract_id<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
     let mut id = Cow::Borrowed("");

@@ -116,10 +116,10 @@ pub(crate) fn track_progress(
     unsent_bodies: &Arc<UnsentBodies>,
 ) -> Response<SandboxBody> {
     let chunk_size = response.extensions().get::<OddChunks>().map(|OddChunks| 1);
-    response.map(|rest| {
+    response.map(|unsent_bytes| {
         unsent_bodies.count.fetch_add(1, Ordering::Relaxed);
         let body = TrackedBody {
-            rest,
+            unsent_bytes,
             chunk_size,
             unsent_bodies: Arc::clone(unsent_bodies),
             _reservation: reservation,
@@ -149,7 +149,7 @@ impl UnsentBodies {
 pub(crate) const PART_BYTES: usize = 16 * 1024;
 
 struct TrackedBody {
-    rest: Bytes,
+    unsent_bytes: Bytes,
     /// The size of the next chunk, if the body is sent in odd chunks (see [`OddChunks`]).
     chunk_size: Option<usize>,
     unsent_bodies: Arc<UnsentBodies>,
@@ -164,20 +164,23 @@ impl Body for TrackedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.chunk_size.unwrap_or(PART_BYTES).min(self.rest.len());
-        let part = self.rest.split_to(length);
+        let length = self
+            .chunk_size
+            .unwrap_or(PART_BYTES)
+            .min(self.unsent_bytes.len());
+        let part = self.unsent_bytes.split_to(length);
         self.chunk_size = self.chunk_size.map(|size| size + 1);
         self.unsent_bodies.progress.fetch_add(1, Ordering::Relaxed);
         Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.unsent_bytes.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
         match self.chunk_size {
-            None => SizeHint::with_exact(self.rest.len() as u64),
+            None => SizeHint::with_exact(self.unsent_bytes.len() as u64),
             Some(_) => SizeHint::default(),
         }
     }

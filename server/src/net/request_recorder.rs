@@ -34,8 +34,8 @@ impl<'s> RequestRecorder<'s> {
     /// Starts a request: finds its namespace and selects its fault.
     pub(crate) fn start(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.identify_caller(&head);
-        let selected = service.select_fault(&caller, &head);
-        let (fault, hold) = selected.map_or((None, None), |selected| {
+        let selected_fault = service.select_fault(&caller, &head);
+        let (fault, hold) = selected_fault.map_or((None, None), |selected| {
             (Some(selected.fault), selected.hold)
         });
         Self {

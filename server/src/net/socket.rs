@@ -47,14 +47,14 @@ pub(crate) fn tcp_stream(socket: &Socket) -> &TcpStream {
 pub(crate) async fn starts_with(tcp: &TcpStream, expected: &[u8]) -> io::Result<bool> {
     let mut first_bytes = vec![0; expected.len()];
     loop {
-        // Check for the end before peeking, so that no bytes before the end are missed.
+        // Check for the end of the stream before peeking, so that no bytes before the end are missed.
         let has_ended = tcp.ready(Interest::READABLE).await?.is_read_closed();
         let length = tcp.peek(&mut first_bytes).await?;
         let received = first_bytes.get(..length).unwrap_or_default();
         if received == expected || has_ended || !expected.starts_with(received) {
             return Ok(received == expected);
         }
-        // Poll: the socket stays readable while the peeked bytes are unread, so waiting for readiness would not wait.
+        // Poll: the socket stays readable while the peeked bytes are unread. Waiting until it is readable would return immediately.
         sleep(PEEK_INTERVAL).await;
     }
 }

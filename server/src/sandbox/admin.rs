@@ -330,7 +330,7 @@ fn list_agents(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let limit = call.query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
     let deals = (call.namespace.store).deals_after(call.query.after_id.as_deref(), limit + 1);
-    // Raw, so that the deals are sent byte for byte.
+    // The JSON stays raw, so that the deals are sent byte for byte.
     let entries = deals.iter().filter_map(|(id, json)| {
         let json: &RawValue = serde_json::from_slice(json).ok()?;
         Some((id, json))
@@ -424,7 +424,7 @@ struct Query {
 
 impl Query {
     fn parse(query: &str) -> Result<Self, Rejection> {
-        let mut parsed = Self {
+        let mut parameters = Self {
             count: 1,
             ..Self::default()
         };
@@ -432,21 +432,21 @@ impl Query {
             match &*name {
                 // Ignored: forms send empty fields too.
                 _ if value.is_empty() => {}
-                "namespace" => parsed.namespace = Some(value.into_owned()),
-                "limit" => parsed.limit = Some(parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?),
+                "namespace" => parameters.namespace = Some(value.into_owned()),
+                "limit" => parameters.limit = Some(parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?),
                 "after" => {
-                    parsed.after_number = value.parse().unwrap_or_default();
-                    parsed.after_id = Some(value.into_owned());
+                    parameters.after_number = value.parse().unwrap_or_default();
+                    parameters.after_id = Some(value.into_owned());
                 }
                 "wait" => {
                     let seconds = parse_number(&name, &value, 0.0..=MAX_WAIT)?;
-                    parsed.wait = Some(Duration::from_secs_f64(seconds));
+                    parameters.wait = Some(Duration::from_secs_f64(seconds));
                 }
-                "method" => parsed.method = Some(value.into_owned()),
-                "path" => parsed.path = Some(value.into_owned()),
-                "status" => parsed.status = Some(parse_number(&name, &value, 100..=999)?),
-                "held" => parsed.is_held = parse_bool(&name, &value)?,
-                "count" => parsed.count = parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?,
+                "method" => parameters.method = Some(value.into_owned()),
+                "path" => parameters.path = Some(value.into_owned()),
+                "status" => parameters.status = Some(parse_number(&name, &value, 100..=999)?),
+                "held" => parameters.is_held = parse_bool(&name, &value)?,
+                "count" => parameters.count = parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?,
                 _ => {
                     return Err(invalid_query(
                         "The parameters are namespace, limit, after, wait, method, path, status, held and count.",
@@ -454,7 +454,7 @@ impl Query {
                 }
             }
         }
-        Ok(parsed)
+        Ok(parameters)
     }
 
     /// Returns true if the request matches the filters. A call that waits ignores requests without a response, unless

@@ -230,7 +230,7 @@ impl Fault {
     }
 
     /// Responds with this status (200 to 599) without processing the request. The body is problem details, unless
-    /// [`body`](Self::body) or [`json`](Self::json) sets another one.
+    /// [`body`](Self::body) or [`json`](Self::json) sets another body.
     pub fn status(status: u16) -> Self {
         Self {
             status: Some(status),
@@ -456,7 +456,7 @@ impl Fault {
         let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
         let status =
             status.ok_or_else(|| invalid(&format!("status: expected {EXPECTED_STATUS}")))?;
-        let mut built = match self.body.as_ref().map(Json::as_str) {
+        let mut fault_response = match self.body.as_ref().map(Json::as_str) {
             None => empty_response(status),
             Some(json) if json.starts_with(['{', '[']) => {
                 let is_error = status.is_client_error() || status.is_server_error();
@@ -487,9 +487,11 @@ impl Fault {
             let value = value.ok_or_else(|| {
                 invalid("retry_after: expected a number of seconds, or text: visible ASCII")
             })?;
-            built.headers_mut().insert(header::RETRY_AFTER, value);
+            fault_response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, value);
         }
-        Ok(built)
+        Ok(fault_response)
     }
 
     /// Returns the fault without the fields that select requests. The other fields are valid in the header `x-sandbox-fault`.

@@ -279,8 +279,8 @@ impl Journal {
     ) {
         let mut progress = WaitProgress::default();
         loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.change_notify.notified();
+            // The wait is registered before the check, so that no change is missed.
+            let change = self.change_notify.notified();
             if self
                 .entries
                 .lock()
@@ -288,7 +288,7 @@ impl Journal {
             {
                 return;
             }
-            changed.await;
+            change.await;
         }
     }
 
@@ -353,11 +353,11 @@ impl Entries {
             let new_changes =
                 usize::try_from(self.change_count - *change_count).unwrap_or(usize::MAX);
             if let Some(first_new) = self.recent_changes.len().checked_sub(new_changes) {
-                let changed = self.recent_changes.range(first_new..);
-                let matching =
-                    changed.filter(|number| self.find_request(**number).is_some_and(&matches));
+                let changed_numbers = self.recent_changes.range(first_new..);
+                let matching_numbers = changed_numbers
+                    .filter(|number| self.find_request(**number).is_some_and(&matches));
                 // Each changed request adds at most one match.
-                *missing = missing.saturating_sub(matching.count());
+                *missing = missing.saturating_sub(matching_numbers.count());
                 *change_count = self.change_count;
                 if *missing > 0 {
                     return false;

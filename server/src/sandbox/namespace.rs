@@ -234,11 +234,11 @@ impl Namespaces {
     /// Deletes a namespace. Returns false for the default one, which cannot be deleted. Requests in flight get their responses;
     /// held requests are dropped.
     pub(crate) fn delete(&self, namespace: &Namespace) -> bool {
-        let deleted = self.key_namespaces.remove(namespace.key.reveal());
-        if let Some((_, namespace)) = &deleted {
+        let deleted_entry = self.key_namespaces.remove(namespace.key.reveal());
+        if let Some((_, namespace)) = &deleted_entry {
             namespace.faults.held.clear();
         }
-        deleted.is_some()
+        deleted_entry.is_some()
     }
 }
 

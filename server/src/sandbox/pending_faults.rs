@@ -45,7 +45,7 @@ struct FaultList {
 #[derive(Debug)]
 struct Entry {
     pending: PendingFault,
-    resolved: Arc<ResolvedFault>,
+    resolved_fault: Arc<ResolvedFault>,
     _reservation: Reservation,
 }
 
@@ -94,7 +94,7 @@ impl PendingFaults {
 
     /// Adds a fault and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
-        let resolved = Arc::new(fault.resolve()?);
+        let resolved_fault = Arc::new(fault.resolve()?);
         let reservation = self.budget.reserve(fault.byte_len()).ok_or_else(|| {
             InvalidFault("all faults together may have bodies of 64 MiB: remove some first".into())
         })?;
@@ -113,7 +113,7 @@ impl PendingFaults {
         };
         list.entries.push(Entry {
             pending,
-            resolved,
+            resolved_fault,
             _reservation: reservation,
         });
         Ok(list.added_count)
@@ -125,7 +125,7 @@ impl PendingFaults {
         let mut entries = list.entries.iter_mut();
         let index = entries.position(|entry| entry.pending.count_and_decide(method, path))?;
         let entry = list.entries.get(index)?;
-        let fault = Arc::clone(&entry.resolved);
+        let fault = Arc::clone(&entry.resolved_fault);
         let limit = entry.pending.fault.max_requests();
         if limit.is_some_and(|times| entry.pending.applied >= times) {
             list.entries.remove(index);

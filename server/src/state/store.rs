@@ -98,14 +98,14 @@ impl Store {
             Bound::Unbounded,
         );
         let changed = self.changed_deals.read();
-        let seed = self.seed_deals.range::<str, _>(later_ids);
+        let initial_range = self.seed_deals.range::<str, _>(later_ids);
         // A changed deal hides the initial deal with the same id.
-        let seed = seed
+        let initial_range = initial_range
             .filter(|(id, _)| !changed.contains_key(*id))
             .take(count);
-        let changed = changed.range::<str, _>(later_ids).take(count);
-        let mut deals: BTreeMap<_, _> = seed.map(|(id, deal)| (id, Ok(deal))).collect();
-        deals.extend(changed.map(|(id, (text, _))| (id, Err(text))));
+        let changed_range = changed.range::<str, _>(later_ids).take(count);
+        let mut deals: BTreeMap<_, _> = initial_range.map(|(id, deal)| (id, Ok(deal))).collect();
+        deals.extend(changed_range.map(|(id, (text, _))| (id, Err(text))));
         let deals = deals.into_iter().take(count);
         deals
             .map(|(id, deal)| {
