@@ -17,7 +17,7 @@ use crate::{
         runtime::{self, PerProcess, Slot},
     },
     python::{
-        arguments::{NumberKind, Settings, set},
+        arguments::{NumberKind, Settings, apply_settings},
         failure::{EntryResult, Failure, Result, run_entry},
         gil,
         untrack::untrack,
@@ -26,14 +26,14 @@ use crate::{
 
 /// A client with one configuration.
 ///
-/// Blocking calls, asyncio calls and bulk jobs share its limits. They do not share connections, because a connection belongs to
-/// the runtime that made it.
+/// Blocking calls, asyncio calls and bulk jobs share its limits: the rate limit and the retry quota. They do not share connections,
+/// because a connection belongs to the runtime that made it.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct NativeClient {
     builder: ClientBuilder,
-    /// The client whose connections this one uses.
-    shared: Option<Py<NativeClient>>,
-    /// True if this client also uses the limits of `shared`.
+    /// The client whose connections this client uses.
+    shared_client: Option<Py<NativeClient>>,
+    /// True if this client also uses the rate limit and the retry quota of `shared_client`.
     shares_limits: bool,
     /// Per process, because a forked child must not use its parent's connections.
     client: PerProcess<dealkit::Client>,
@@ -44,16 +44,16 @@ impl Drop for NativeClient {
     fn drop(&mut self) {
         // Only the calling threads' connections: the background thread closes its own.
         if let Some(client) = self.client.take() {
-            runtime::drop_for_callers(self.slot, client);
+            runtime::drop_on_caller_runtime(self.slot, client);
         }
     }
 }
 
-/// Converts a client's settings.
+/// Makes a client builder from the settings of a client.
 fn configure_builder(settings: &Settings<'_, '_>) -> Result<ClientBuilder> {
     let client_cert = settings.paths("client_cert")?;
     let retries = settings.number("max_retries", NumberKind::Count)?;
-    let mut retry = call::retry_policy(settings)?;
+    let mut retry = call::parse_retry_policy(settings)?;
     if let Some(retries) = retries {
         retry = Some(retry.unwrap_or_default().max_retries(retries));
     }
@@ -69,7 +69,7 @@ fn configure_builder(settings: &Settings<'_, '_>) -> Result<ClientBuilder> {
         })?),
         None => None,
     };
-    let mut builder = set!(ClientBuilder::default(),
+    let mut builder = apply_settings!(ClientBuilder::default(),
         base_url: settings.text("base_url")?,
         key_source: provider.map(|provider| provider.get().0.clone()),
         service_key: service_key,
@@ -97,7 +97,7 @@ fn configure_builder(settings: &Settings<'_, '_>) -> Result<ClientBuilder> {
     Ok(builder)
 }
 
-/// Opens a client. It uses the connections and limits of the client `shared` where its settings permit that.
+/// Opens a client. It uses the connections and limits of the client `shared`, as far as the settings of both clients permit.
 #[pyfunction]
 #[pyo3(signature = (settings, shared))]
 pub(crate) fn open_client<'py>(
@@ -108,21 +108,21 @@ pub(crate) fn open_client<'py>(
     run_entry(py, || {
         let mut native = NativeClient {
             builder: configure_builder(&Settings(settings))?,
-            shared: shared.map(|other| NativeClient::sharing_root(other, py, true)),
+            shared_client: shared.map(|other| NativeClient::find_sharing_root(other, py, true)),
             shares_limits: false,
             client: PerProcess::new(),
-            slot: Slot::NONE,
+            slot: Slot::NO_SERVICE,
         };
-        // Made now, so that an invalid configuration fails here and not at the first call.
+        // The client is made now, so that an invalid configuration fails here and not at the first call.
         let client = native.client()?;
         native.slot = Slot::for_origin(&client.origin());
-        if let Some(other) = native.shared.take() {
+        if let Some(other) = native.shared_client.take() {
             let other_client = other.get().client()?;
             if client.shares_limits(&other_client) {
                 native.shares_limits = true;
-                native.shared = Some(other);
+                native.shared_client = Some(other);
             } else if client.shares_connections(&other_client) {
-                native.shared = Some(NativeClient::sharing_root(other, py, false));
+                native.shared_client = Some(NativeClient::find_sharing_root(other, py, false));
             }
         }
         Ok(native)
@@ -153,13 +153,13 @@ impl NativeClient {
         trace: Option<&Bound<'py, CallTrace>>,
     ) -> EntryResult<'py> {
         let client = self.client();
-        let sent = gil::with_enough_stack(|| {
+        let call_future = gil::with_enough_stack(|| {
             client.map(|client| {
                 let options = options.map(Bound::get);
                 call.send(&client, options, CallTrace::observer(trace))
             })
         });
-        BlockingCall::start(py, self.slot, sent, call.body_model(), raw)
+        BlockingCall::start(py, self.slot, call_future, call.body_model(), raw)
     }
 
     /// Sends a call on the background thread. Returns a `BackgroundCall`.
@@ -174,8 +174,8 @@ impl NativeClient {
     ) -> EntryResult<'py> {
         run_entry(py, || {
             let options = options.map(Bound::get);
-            let sent = call.send(&self.client()?, options, CallTrace::observer(trace));
-            let background = BackgroundCall::start(self.slot, sent, call.body_model(), raw)?;
+            let call_future = call.send(&self.client()?, options, CallTrace::observer(trace));
+            let background = BackgroundCall::start(self.slot, call_future, call.body_model(), raw)?;
             Ok(untrack(Bound::new(py, background)?))
         })
     }
@@ -210,8 +210,9 @@ impl NativeClient {
             call_options: options.map(Bound::get),
         };
         // A job's future is large before it is boxed.
-        let calls =
-            gil::with_enough_stack(|| BulkCalls::retrieve(self.slot, &self.client()?, options));
+        let calls = gil::with_enough_stack(|| {
+            BulkCalls::start_retrieve_job(self.slot, &self.client()?, options)
+        });
         run_entry(py, || calls)
     }
 
@@ -232,7 +233,7 @@ impl NativeClient {
         };
         let ledger = ledger.map(Bound::get);
         let calls = gil::with_enough_stack(|| {
-            BulkCalls::create(self.slot, &self.client()?, options, ledger)
+            BulkCalls::start_create_job(self.slot, &self.client()?, options, ledger)
         });
         run_entry(py, || calls)
     }
@@ -243,7 +244,7 @@ impl NativeClient {
     fn client(&self) -> Result<dealkit::Client> {
         self.client.get_or_make(|| {
             let mut builder = self.builder.clone();
-            if let Some(shared) = &self.shared {
+            if let Some(shared) = &self.shared_client {
                 builder = builder.share_connections(&shared.get().client()?);
             }
             Ok(gil::with_enough_stack(|| builder.build())?)
@@ -252,10 +253,10 @@ impl NativeClient {
 
     /// Returns the first client of a chain of clients that share connections and, with `with_limits`, limits.
     ///
-    /// A new client refers to that first one, not to its predecessor: otherwise the chain would grow without limit.
-    fn sharing_root(this: Py<Self>, py: Python<'_>, with_limits: bool) -> Py<Self> {
+    /// A new client refers to that first client, not to its predecessor: otherwise the chain would grow without limit.
+    fn find_sharing_root(this: Py<Self>, py: Python<'_>, with_limits: bool) -> Py<Self> {
         let native = this.get();
-        match &native.shared {
+        match &native.shared_client {
             Some(root) if native.shares_limits || !with_limits => root.clone_ref(py),
             _ => this,
         }

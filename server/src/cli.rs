@@ -64,7 +64,7 @@ pub fn run<A>(arguments: impl IntoIterator<Item = A>) -> u8
 where
     A: Into<OsString> + Clone,
 {
-    let command = Arguments::command().mut_args(add_variable);
+    let command = Arguments::command().mut_args(add_environment_variable);
     let matches = command.try_get_matches_from(arguments);
     let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match arguments {
@@ -85,39 +85,39 @@ where
         };
     }
     let builder = arguments.builder;
-    let has_hint = builder.log == LogFormat::Text;
-    let started = builder.start();
-    match started.and_then(|sandbox| serve(sandbox, has_hint).map_err(StartError::System)) {
+    let prints_hint = builder.log == LogFormat::Text;
+    let start_result = builder.start();
+    match start_result.and_then(|sandbox| serve(sandbox, prints_hint).map_err(StartError::System)) {
         Ok(()) => 0,
         Err(error) => report_start_error(&error),
     }
 }
 
-/// Makes a flag also an environment variable: `--max-agents` is `DEALKIT_SERVER_MAX_AGENTS`.
-fn add_variable(flag: Arg) -> Arg {
+/// Lets an environment variable set the flag, too: `DEALKIT_SERVER_MAX_AGENTS` sets `--max-agents`.
+fn add_environment_variable(flag: Arg) -> Arg {
     let Some(name) = flag.get_long() else {
         return flag;
     };
     let name = format!("DEALKIT_SERVER_{}", name.replace('-', "_").to_uppercase());
-    // An empty variable is ignored, as in the client.
+    // An empty variable is ignored, as in the client of the SDK.
     if env::var_os(&name).is_some_and(|value| value.is_empty()) {
         return flag;
     }
     flag.env(name).hide_env_values(true)
 }
 
-fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
+fn serve(sandbox: Sandbox, prints_hint: bool) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let served = runtime.block_on(async {
+    let serve_result = runtime.block_on(async {
         // Install the handlers before printing the address: its reader may send a signal immediately.
-        let mut next_signal = signals()?;
+        let mut next_signal = install_signal_handlers()?;
         // Ignore errors: the server is useful even if standard output is closed.
         let mut stdout = io::stdout();
         let _ = writeln!(stdout, "dealkit-server listening on {}", sandbox.url());
         let _ = stdout.flush();
-        if has_hint && sandbox.has_page() {
+        if prints_hint && sandbox.has_page() {
             let _ = writeln!(io::stderr(), "try it at {}/__sandbox/docs", sandbox.url());
         }
         next_signal().await;
@@ -130,7 +130,7 @@ fn serve(sandbox: Sandbox, has_hint: bool) -> io::Result<()> {
         Ok(())
     });
     runtime.shutdown_background();
-    served
+    serve_result
 }
 
 fn report_start_error(error: &StartError) -> u8 {
@@ -153,7 +153,7 @@ fn report_start_error(error: &StartError) -> u8 {
 /// Installs handlers for SIGINT (Ctrl-C) and SIGTERM (on Windows: Ctrl-C), so that they no longer end the process. Returns a
 /// function that waits for the next signal.
 #[cfg(unix)]
-fn signals() -> io::Result<impl AsyncFnMut()> {
+fn install_signal_handlers() -> io::Result<impl AsyncFnMut()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -166,6 +166,6 @@ fn signals() -> io::Result<impl AsyncFnMut()> {
 }
 
 #[cfg(not(unix))]
-fn signals() -> io::Result<impl AsyncFnMut()> {
+fn install_signal_handlers() -> io::Result<impl AsyncFnMut()> {
     Ok(async || drop(tokio::signal::ctrl_c().await))
 }

@@ -56,10 +56,10 @@ macro_rules! settings {
             #[arg(long, value_parser = BoolishValueParser::new())]
             pub(crate) no_admin: bool,
             #[arg(skip)]
-            pub(crate) seeds: Option<Vec<SeedDeal>>,
+            pub(crate) initial_deals: Option<Vec<SeedDeal>>,
             /// File of deals to serve instead of the samples: a JSON array, or one deal per line
             #[arg(long = "deals", value_name = "FILE")]
-            pub(crate) files: Vec<PathBuf>,
+            pub(crate) deal_files: Vec<PathBuf>,
             /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
             #[arg(long, value_name = "N")]
             pub(crate) generate: Option<usize>,
@@ -78,8 +78,8 @@ macro_rules! settings {
             /// Creates a builder with the defaults of the flags, except for a free loopback port and no log.
             pub(crate) fn new() -> Self {
                 let flags = Self::augment_args(Command::new("")).no_binary_name(true);
-                let none = flags.try_get_matches_from([""; 0]);
-                let defaults = none.and_then(|none| Self::from_arg_matches(&none));
+                let matches = flags.try_get_matches_from([""; 0]);
+                let defaults = matches.and_then(|matches| Self::from_arg_matches(&matches));
                 Self {
                     listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                     log: LogFormat::Off,
@@ -171,21 +171,21 @@ settings! {
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let numeric = match text.strip_prefix("localhost:") {
+    let numeric_address = match text.strip_prefix("localhost:") {
         Some(port) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
         None => text.to_owned(),
     };
-    numeric
+    numeric_address
         .parse()
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let parsed = text
+    let valid_seconds = text
         .parse::<f64>()
         .ok()
         .filter(|seconds| (0.001..=86_400.0).contains(seconds));
-    parsed
+    valid_seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "expected a number of seconds from 0.001 to 86400".to_owned())
 }
@@ -200,7 +200,7 @@ fn read_secret(file: &str) -> Result<String, String> {
 
 impl fmt::Debug for SandboxBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The settings contain keys.
+        // The settings contain secrets: the service key and the token.
         f.debug_struct("SandboxBuilder").finish_non_exhaustive()
     }
 }
@@ -216,7 +216,7 @@ impl SandboxBuilder {
     /// Serves these deals instead of the samples: JSON strings, `serde_json::Value`s or `dealkit::Deal`s. JSON strings are served
     /// byte for byte. For a server without deals, use `deals::<SeedDeal>([])`.
     pub fn deals<D: Into<SeedDeal>>(mut self, deals: impl IntoIterator<Item = D>) -> Self {
-        self.seeds
+        self.initial_deals
             .get_or_insert_default()
             .extend(deals.into_iter().map(Into::into));
         self
@@ -224,7 +224,7 @@ impl SandboxBuilder {
 
     /// Serves the deals in a file instead of the samples: a JSON array, or one deal per line.
     pub fn deals_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.files.push(path.into());
+        self.deal_files.push(path.into());
         self
     }
 

@@ -26,14 +26,14 @@ pub struct JsonError {
 
 impl JsonError {
     fn new(reason: impl Into<String>, bytes: &[u8], at: usize) -> Self {
-        let before = bytes.get(..at).unwrap_or(bytes);
-        let mut lines = before.split(|byte| *byte == b'\n');
-        let last = lines.next_back().unwrap_or_default();
+        let text_before = bytes.get(..at).unwrap_or(bytes);
+        let mut lines = text_before.split(|byte| *byte == b'\n');
+        let last_line = lines.next_back().unwrap_or_default();
         let is_character = |byte: &&u8| **byte & 0xC0 != 0x80;
         Self {
             reason: reason.into(),
             line: 1 + lines.count(),
-            column: 1 + last.iter().filter(is_character).count(),
+            column: 1 + last_line.iter().filter(is_character).count(),
         }
     }
 }
@@ -41,7 +41,7 @@ impl JsonError {
 /// Checks that `bytes` are one strict JSON value, and returns them as a string.
 ///
 /// # Errors
-/// If they are not. The error contains the reason and the position.
+/// If the bytes are not one strict JSON value. The error contains the reason and the position.
 ///
 /// ```
 /// use dealkit_server::json;
@@ -66,7 +66,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
 
 /// The reason for which validation stopped.
 enum Defect {
-    /// The text is not JSON, or a string contains an unpaired surrogate. The lexer does not distinguish them.
+    /// The text is not JSON, or a string contains an unpaired surrogate. The lexer does not distinguish the two.
     Malformed,
     /// The text is JSON but not strict: the position and the reason.
     At(usize, &'static str),
@@ -78,8 +78,8 @@ impl From<LexError> for Defect {
     }
 }
 
-/// Finds out why the lexer rejected the text, and uses serde_json's message. If serde_json accepts the text, the string at
-/// `at` contains an unpaired surrogate.
+/// Describes why the lexer rejected the text, with the message of serde_json. If serde_json accepts the text, the string at
+/// position `at` contains an unpaired surrogate.
 #[cold]
 fn describe_malformed(text: &str, at: usize) -> JsonError {
     let Err(error) = serde_json::from_str::<&RawValue>(text) else {

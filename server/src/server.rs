@@ -58,8 +58,8 @@ pub struct Sandbox {
     scheme: &'static str,
     address: SocketAddr,
     service: Service,
-    /// Sending starts a graceful shutdown; dropping the sender stops the server immediately.
-    stop: Option<oneshot::Sender<()>>,
+    /// Sending a message starts a graceful shutdown; dropping the sender stops the server immediately.
+    stop_sender: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -115,14 +115,14 @@ impl Sandbox {
     /// Stops the server: rejects new connections, and waits for the requests in flight, up to the shutdown timeout. Dropping the
     /// server does not wait for requests.
     pub fn shutdown(mut self) {
-        if let Some(stop) = self.stop.take() {
+        if let Some(stop_sender) = self.stop_sender.take() {
             // Ignore errors: if the thread has ended, the server has stopped.
-            let _ = stop.send(());
+            let _ = stop_sender.send(());
         }
-        self.join();
+        self.join_thread();
     }
 
-    fn join(&mut self) {
+    fn join_thread(&mut self) {
         if let Some(thread) = self.thread.take() {
             // Ignore a panic of the thread: the server has stopped in any case.
             let _ = thread.join();
@@ -141,8 +141,8 @@ impl Deref for Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        self.join();
+        drop(self.stop_sender.take());
+        self.join_thread();
     }
 }
 
@@ -197,7 +197,7 @@ impl SandboxBuilder {
             },
         };
         let initial = InitialState {
-            seed: Arc::new(self.seeds()?.0),
+            seed_deals: Arc::new(self.collect_seeds()?.0),
             settings: Settings {
                 variants: self.variants.clone(),
                 strict: self.strict,
@@ -211,9 +211,9 @@ impl SandboxBuilder {
         let namespaces = Namespaces {
             default: Arc::new(Namespace::new(key.unwrap_or_default(), &initial, None)),
             keys: namespace_keys,
-            max: self.max_namespaces,
+            max_count: self.max_namespaces,
             initial,
-            others: DashMap::default(),
+            key_namespaces: DashMap::default(),
             last_cleanup: Mutex::default(),
         };
         Ok(Service(Arc::new(Inner {
@@ -224,13 +224,13 @@ impl SandboxBuilder {
         })))
     }
 
-    fn seeds(&self) -> Result<Seeds, SeedError> {
+    fn collect_seeds(&self) -> Result<Seeds, SeedError> {
         let mut seeds = Seeds::default();
-        if self.seeds.is_none() && self.files.is_empty() && self.generate.is_none() {
+        if self.initial_deals.is_none() && self.deal_files.is_empty() && self.generate.is_none() {
             seeds.add_all("", SeedDeal::samples())?;
         }
-        seeds.add_all("", self.seeds.iter().flatten().cloned())?;
-        for file in &self.files {
+        seeds.add_all("", self.initial_deals.iter().flatten().cloned())?;
+        for file in &self.deal_files {
             seeds.add_file(file)?;
         }
         if let Some(count) = self.generate {
@@ -311,15 +311,15 @@ fn start_listening(
         .enable_all()
         .build()
         .map_err(StartError::System)?;
-    let bound = {
+    let bind_result = {
         let _runtime = runtime.enter();
-        // Ready at once: `bind` is asynchronous only for DNS lookups, and this is an IP address.
+        // Ready immediately: `bind` is asynchronous only for DNS lookups, and this is an IP address.
         let listener = TcpListener::bind(listen).now_or_never();
         let listener = listener.unwrap_or_else(|| Err(io::ErrorKind::WouldBlock.into()));
         listener.and_then(|listener| Ok((listener.local_addr()?, listener)))
     };
-    let (address, listener) = match bound {
-        Ok(bound) => bound,
+    let (address, listener) = match bind_result {
+        Ok(address_and_listener) => address_and_listener,
         Err(error) => {
             // Dropping a runtime waits for its threads, and panics in asynchronous code.
             runtime.shutdown_background();
@@ -327,14 +327,14 @@ fn start_listening(
             return Err(StartError::Listen { address, error });
         }
     };
-    let (stop, stopped) = oneshot::channel();
-    let serving = listener::serve(listener, shared, stopped);
+    let (stop_sender, stop_receiver) = oneshot::channel();
+    let serving = listener::serve(listener, shared, stop_receiver);
     // The thread receives the runtime after its start: if the start failed, dropping the runtime with the closure would block.
-    let (hand_over, handed_over) = std::sync::mpsc::channel::<runtime::Runtime>();
+    let (runtime_sender, runtime_receiver) = std::sync::mpsc::channel::<runtime::Runtime>();
     let thread = thread::Builder::new()
         .name("dealkit-server".to_owned())
         .spawn(move || {
-            if let Ok(runtime) = handed_over.recv() {
+            if let Ok(runtime) = runtime_receiver.recv() {
                 runtime.block_on(serving);
             }
         });
@@ -346,12 +346,12 @@ fn start_listening(
         }
     };
     // The thread is waiting for the runtime, so this does not fail.
-    let _ = hand_over.send(runtime);
+    let _ = runtime_sender.send(runtime);
     Ok(Sandbox {
         scheme,
         address,
         service,
-        stop: Some(stop),
+        stop_sender: Some(stop_sender),
         thread: Some(thread),
     })
 }

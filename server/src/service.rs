@@ -13,7 +13,7 @@ use crate::{
         operations::Input,
         problem::{self, ProblemType, Rejection},
         request_id,
-        response::empty,
+        response::empty_response,
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
@@ -154,7 +154,7 @@ impl Service {
         let max = self.0.max_body_bytes;
         let body = match body.len() <= max {
             true => Ok(body),
-            false => Err(checks::body_too_large(max)),
+            false => Err(checks::body_too_large_rejection(max)),
         };
         self.respond(caller, self.check_head(caller, head), body)
     }
@@ -172,7 +172,7 @@ impl Service {
     /// ```
     ///
     /// # Errors
-    /// If a key is invalid. Then nothing changes.
+    /// If a key is invalid. In that case, nothing changes.
     pub fn accept_keys<K: Into<String>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -195,8 +195,8 @@ impl Service {
     /// If the deal is not strict JSON or invalid, or the store is full.
     pub fn insert_deal(&self, deal: impl Into<SeedDeal>) -> Result<(), SeedError> {
         let deal = deal.into().check("deal")?;
-        let inserted = self.default_namespace().store.insert_deal(deal);
-        inserted.map_err(|_| SeedError::StoreFull)
+        let insert_result = self.default_namespace().store.insert_deal(deal);
+        insert_result.map_err(|_| SeedError::StoreFull)
     }
 
     /// Adds a fault. It applies to the next request to /v1, or to the requests that it selects.
@@ -247,9 +247,10 @@ impl Service {
         self.default_namespace().faults.clear();
     }
 
-    /// Returns the latest requests to /v1, up to 1,000 and 16 MiB, in the order of their responses.
+    /// Returns the latest requests to /v1, up to 1,000 and 16 MiB, in the order in which they were recorded.
     ///
-    /// A request is included as soon as its client has the response.
+    /// A request is recorded when its response is ready, before its client receives the response, or when its connection is cut. A
+    /// held or delayed request is recorded on arrival.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.default_namespace().journal.find(usize::MAX, |_| true)
     }
@@ -331,8 +332,8 @@ impl Service {
     }
 
     /// Calls the control interface under `/__sandbox/` without a socket and without its access control. Bindings to other languages
-    /// use it, so that their programs can control embedded and remote servers in the same way. `target` is the rest of the path,
-    /// and the query.
+    /// use this method, so that their programs can control embedded and remote servers in the same way. `target` is the rest of the
+    /// path, and the query.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -381,19 +382,21 @@ impl Service {
     /// gets the default namespace.
     pub(crate) fn identify_caller(&self, head: &Parts) -> Caller {
         let namespaces = &self.0.namespaces;
-        let mut sent = head.headers.get_all(&auth::HEADER).iter();
-        let found = match (sent.next(), sent.next()) {
-            (Some(key), None) if !is_admin(head) => namespaces.find_or_create(key.as_bytes()),
+        let mut keys = head.headers.get_all(&auth::HEADER).iter();
+        let namespace = match (keys.next(), keys.next()) {
+            (Some(key), None) if !is_admin_request(head) => {
+                namespaces.find_or_create(key.as_bytes())
+            }
             _ => Err(NamespaceError::UnknownKey),
         };
-        let bucket = found
+        let bucket = namespace
             .as_ref()
             .ok()
             .and_then(|namespace| namespace.bucket.as_ref());
         Caller {
             quota: bucket.map(Bucket::take_token),
-            namespace_error: found.as_ref().err().copied(),
-            namespace: found.unwrap_or_else(|_| Arc::clone(&namespaces.default)),
+            namespace_error: namespace.as_ref().err().copied(),
+            namespace: namespace.unwrap_or_else(|_| Arc::clone(&namespaces.default)),
         }
     }
 
@@ -404,11 +407,11 @@ impl Service {
 
     /// Selects the fault for a request: the fault in its header, or a pending one.
     pub(crate) fn select_fault(&self, caller: &Caller, head: &Parts) -> Option<SelectedFault> {
-        if is_admin(head) {
+        if is_admin_request(head) {
             return None;
         }
         let faults = &caller.namespace.faults;
-        match self.header_fault(head) {
+        match self.parse_fault_header(head) {
             Ok(None) => faults.select(&head.method, head.uri.path()),
             Ok(Some(fault)) => Some(faults.hold_if_needed(Arc::new(fault))),
             // `check_head` rejects the invalid header.
@@ -434,14 +437,18 @@ impl Service {
         complete_response(response, &context, None)
     }
 
-    /// Returns a header of the control interface, unless that is turned off.
+    /// Returns a header of the control interface. Returns `None` if the control interface is turned off.
     fn sandbox_header<'r>(&self, head: &'r Parts, name: &str) -> Option<&'r HeaderValue> {
         let header = head.headers.get(name);
         header.filter(|_| !matches!(self.0.access, Access::Off))
     }
 
     /// Returns the variants in the request's header, or else the default variants.
-    fn variants(&self, default: &[Variant], head: &Parts) -> Result<Vec<Variant>, Rejection> {
+    fn select_variants(
+        &self,
+        default: &[Variant],
+        head: &Parts,
+    ) -> Result<Vec<Variant>, Rejection> {
         let Some(names) = self.sandbox_header(head, VARIANT_HEADER) else {
             return Ok(default.to_vec());
         };
@@ -453,7 +460,7 @@ impl Service {
     }
 
     /// Returns the fault in the request's header, if any.
-    fn header_fault(&self, head: &Parts) -> Result<Option<ResolvedFault>, Rejection> {
+    fn parse_fault_header(&self, head: &Parts) -> Result<Option<ResolvedFault>, Rejection> {
         let Some(fault) = self.sandbox_header(head, FAULT_HEADER) else {
             return Ok(None);
         };
@@ -468,7 +475,7 @@ impl Service {
     /// Performs checks 1 to 6, as far as they depend on the head only.
     pub(crate) fn check_head<'r>(&'r self, caller: &Caller, head: &'r Parts) -> CheckedHead<'r> {
         let default = caller.namespace.settings().variants.clone();
-        let (variants, target) = match self.variants(&default, head) {
+        let (variants, target) = match self.select_variants(&default, head) {
             Ok(variants) => (variants, self.resolve_target(caller, head)),
             Err(rejection) => (default, Err(rejection)),
         };
@@ -483,7 +490,7 @@ impl Service {
     ) -> Result<Target<'r>, Rejection> {
         check_target(head)
             .map_err(|detail| Rejection::new(ProblemType::MALFORMED_REQUEST, detail))?;
-        if is_admin(head) {
+        if is_admin_request(head) {
             let call = AdminCall::authorize(
                 &self.0.access,
                 &self.0.namespaces,
@@ -493,7 +500,7 @@ impl Service {
             check_length(head, self.0.max_body_bytes)?;
             return Ok(Target::Admin(call));
         }
-        self.header_fault(head)?;
+        self.parse_fault_header(head)?;
         let path = MatchedPath::parse(route::ROUTES, head.uri.path())?;
         if head.method == Method::OPTIONS {
             return Ok(Target::Options(path.allow()));
@@ -525,12 +532,12 @@ impl Service {
                         false => UnknownFields::Ignore,
                     },
                 };
-                model = Some(endpoint.success);
+                model = Some(endpoint.success_model);
                 (endpoint.run)(&caller.namespace.store, &input)
             }
             Target::Admin(call) => call.run(body?),
             Target::Options(allow) => {
-                let mut response = empty(StatusCode::NO_CONTENT);
+                let mut response = empty_response(StatusCode::NO_CONTENT);
                 // Method names are always a valid header value.
                 if let Ok(allow) = HeaderValue::try_from(allow) {
                     response.headers_mut().insert(header::ALLOW, allow);
@@ -544,7 +551,7 @@ impl Service {
     }
 }
 
-/// Check 4: the service key, and the rate limit of its namespace.
+/// Performs check 4: the service key must be known, and its namespace must be within the rate limit.
 fn check_key(caller: &Caller, head: &Parts) -> Result<(), Rejection> {
     match caller.namespace_error {
         None => return caller.quota.map_or(Ok(()), |quota| quota.check()),
@@ -565,10 +572,10 @@ fn check_key(caller: &Caller, head: &Parts) -> Result<(), Rejection> {
 fn complete_response(
     mut response: Response<Bytes>,
     context: &ResponseContext,
-    success: Option<&dealkit::internal::schema::Model>,
+    success_model: Option<&dealkit::internal::schema::Model>,
 ) -> Response<Bytes> {
     for variant in &context.variants {
-        response = variant_rewrite::rewrite(*variant, response, success);
+        response = variant_rewrite::rewrite(*variant, response, success_model);
     }
     response
         .headers_mut()
@@ -589,6 +596,6 @@ fn complete_response(
 }
 
 /// Returns true for a request to the control interface.
-pub(crate) fn is_admin(head: &Parts) -> bool {
+pub(crate) fn is_admin_request(head: &Parts) -> bool {
     head.uri.path().starts_with(admin::PREFIX)
 }

@@ -22,20 +22,20 @@ pub(crate) struct Table {
     pub(super) errors: Option<Py<Table>>,
 }
 
-/// Converts an Arrow error. None is known to occur.
+/// Converts an Arrow error. No such error is known to occur.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn arrow_failure(error: ArrowError) -> Failure {
     Failure::Runtime(format!("the table cannot be made: {error}"))
 }
 
-/// Returns the column type of decimals: with `scale` digits after the point, or strings if it is `None`.
+/// Returns the column type of decimals: with `scale` digits after the point, or strings if `scale` is `None`.
 pub(crate) fn decimals_with_scale(scale: Option<u8>) -> Result<Decimals> {
     let Some(scale) = scale else {
         return Ok(Decimals::STRINGS);
     };
     Decimals::with_scale(scale).ok_or_else(|| {
-        let most = Decimals::PRECISION;
-        Failure::Value(format!("scale must be from 0 to {most}, not {scale}"))
+        let max_scale = Decimals::PRECISION;
+        Failure::Value(format!("scale must be from 0 to {max_scale}, not {scale}"))
     })
 }
 

@@ -35,8 +35,8 @@ struct Rows {
     batch_size: usize,
     batches: VecDeque<RecordBatch>,
     failures: Option<FailureBatchBuilder>,
-    /// Number of documents so far, including blank ones.
-    count: usize,
+    /// Number of documents so far, including blank documents.
+    document_count: usize,
 }
 
 /// Makes a table builder. If `scale` is None, decimals are strings.
@@ -54,15 +54,15 @@ pub(crate) fn open_table_builder(
             batch_size,
             batches: VecDeque::new(),
             failures: returns_errors.then(FailureBatchBuilder::new),
-            count: 0,
+            document_count: 0,
         })))
     })
 }
 
 #[pymethods]
 impl TableBuilder {
-    /// Adds documents, and skips blank ones. Unless errors become rows of the table, returns the index and the failure of the
-    /// first document that cannot be read.
+    /// Adds documents, and skips blank documents. A document that cannot be read becomes a row of the table of errors. If there is
+    /// no such table, stops at this document and returns its index and failure.
     fn push<'py>(
         &self,
         documents: &Bound<'py, PyList>,
@@ -74,11 +74,11 @@ impl TableBuilder {
             .iter()
             .map(document_bytes)
             .collect::<Result<Vec<_>>>();
-        let pushed = documents.and_then(|documents| {
+        let push_result = documents.and_then(|documents| {
             let unreadable = parse_unreadable(on_unreadable)?;
-            gil::release(py, || self.lock().push(&documents, unreadable))
+            gil::release(py, || self.lock().push_documents(&documents, unreadable))
         });
-        run_entry(py, || match pushed? {
+        run_entry(py, || match push_result? {
             Some((index, error)) => {
                 let failure = into_python(py, Err::<(), _>(Failure::Decode(error)))?;
                 Ok(Some((index, failure)))
@@ -87,17 +87,17 @@ impl TableBuilder {
         })
     }
 
-    /// Adds a result of `retrieve_many` with its index and identifier: a whole response, or a failure. Returns the failure, or
-    /// the one of reading the response.
+    /// Adds a result of `retrieve_many`, which is a whole response or a failure, with its index and identifier. Returns this
+    /// failure, or the failure to read the response. Returns None if the response has been read.
     fn add<'py>(&self, index: usize, id: &str, result: &Bound<'py, PyAny>) -> EntryResult<'py> {
         let py = result.py();
         let response = result.cast::<RawResponse>().map(Bound::get);
-        let read = match response {
+        let read_error = match response {
             Ok(RawResponse { response, .. }) => {
-                let read = || self.lock().read(response);
+                let read_response = || self.lock().push_response(response);
                 match response.body().len() {
-                    ..LARGE_BODY => read(),
-                    _ => gil::release(py, read),
+                    ..LARGE_BODY => read_response(),
+                    _ => gil::release(py, read_response),
                 }
             }
             Err(_) => result
@@ -107,17 +107,17 @@ impl TableBuilder {
                 .map(|failure| failure.get().error()),
         };
         run_entry(py, || {
-            let Some(error) = read? else {
+            let Some(error) = read_error? else {
                 return Ok(None);
             };
             if let Some(failures) = &mut self.lock().failures {
-                failures.push_with_message(index, id, &error, &failure::text(&error));
+                failures.push_with_message(index, id, &error, &failure::format_error(&error));
             }
             Ok(Some(into_python(py, Err::<(), _>(Failure::Error(error)))?))
         })
     }
 
-    /// Takes out the oldest full batch, if there is one.
+    /// Takes out the oldest full batch, as a table. Returns None if no batch is full.
     fn batch<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
         run_entry(py, || {
             let mut rows = self.lock();
@@ -168,15 +168,15 @@ impl TableBuilder {
 }
 
 impl Rows {
-    fn push(
+    fn push_documents(
         &mut self,
         documents: &[Cow<'_, [u8]>],
         unreadable: Unreadable,
     ) -> Result<Option<(usize, DecodeError)>> {
         for document in documents {
-            let index = self.count;
-            self.count += 1;
-            // For example, the last line of a file is blank.
+            let index = self.document_count;
+            self.document_count += 1;
+            // For example, the last line of a file is often blank.
             if document.trim_ascii().is_empty() {
                 continue;
             }
@@ -191,12 +191,12 @@ impl Rows {
         Ok(None)
     }
 
-    /// Adds a response. Returns the error if it cannot be read.
-    fn read(&mut self, response: &dealkit::RawResponse) -> Result<Option<Arc<Error>>> {
+    /// Adds a response. Returns the error if its body cannot be read.
+    fn push_response(&mut self, response: &dealkit::RawResponse) -> Result<Option<Arc<Error>>> {
         let body = response.body();
         self.finish_batch_if_full(body.len())?;
-        let read = self.deals.push_json_with(body, response.unreadable());
-        Ok(match read {
+        let skipped_fields = self.deals.push_json_with(body, response.unreadable());
+        Ok(match skipped_fields {
             Ok(skipped) => {
                 response.report_skipped(&skipped);
                 self.finish_batch_if_full(0)?;
@@ -206,7 +206,7 @@ impl Rows {
         })
     }
 
-    /// Finishes the batch if it has all its rows, or if a document of this length would exceed its size limit.
+    /// Finishes the batch if it has all its rows, or if a document of this length would exceed the batch's size limit.
     fn finish_batch_if_full(&mut self, length: usize) -> Result<()> {
         if !self.deals.has_room_for(length) || self.deals.len() >= self.batch_size {
             self.finish_batch()?;

@@ -1,7 +1,8 @@
 //! The Python object of a bulk job: Python code pushes inputs and takes results.
 //!
-//! No result of a create may be lost, although Python's signal handlers may raise between any two bytecodes. So this object
-//! adds results to a list that Python code provides, counts the inputs that it has accepted, and delivers a result for each
+//! No result of a create may be lost, although a signal handler may raise between any two bytecodes of Python code. A result that a
+//! function returns would be lost if a handler raised before Python code has stored it. This object therefore inserts results into
+//! a list that Python code provides. It also counts the inputs that it has accepted, and delivers a result for each
 //! cancelled create.
 
 use std::{iter, sync::Arc};
@@ -45,26 +46,26 @@ pub(crate) struct BulkOptions<'a> {
 }
 
 impl BulkCalls {
-    pub(crate) fn retrieve(
+    pub(crate) fn start_retrieve_job(
         slot: Slot,
         client: &dealkit::Client,
         options: BulkOptions<'_>,
     ) -> Result<Self> {
         let bulk = client.deals().retrieve_many(iter::empty::<String>());
         let (capacity, calls) = options.apply(bulk.raw_responses());
-        let take = |input| match input {
+        let convert_input = |input| match input {
             Input::Id(id) => Some(id),
             Input::Row(_) => None,
         };
         Ok(Self {
-            shared: job::start(slot, calls, take, None)?,
+            shared: job::start(slot, calls, convert_input, None)?,
             body_model: Some(dealkit::Deal::SCHEMA),
             creates_agents: false,
             capacity,
         })
     }
 
-    pub(crate) fn create(
+    pub(crate) fn start_create_job(
         slot: Slot,
         client: &dealkit::Client,
         options: BulkOptions<'_>,
@@ -87,21 +88,22 @@ impl BulkCalls {
             }
         }
         let (capacity, calls) = options.apply(bulk.raw_responses());
-        let take = |input| match input {
+        let convert_input = |input| match input {
             Input::Row(row) => Some(row),
             Input::Id(_) => None,
         };
         Ok(Self {
-            shared: job::start(slot, calls, take, resolve_requests)?,
+            shared: job::start(slot, calls, convert_input, resolve_requests)?,
             body_model: Some(dealkit::Agent::SCHEMA),
             creates_agents: true,
             capacity,
         })
     }
 
-    /// Passes inputs to the task. With `cancels`, they are the last ones, and none of them is sent.
+    /// Passes inputs to the task. If `cancels` is true, these are the last inputs, and none of them is sent.
     ///
-    /// Accepts all inputs or, if one is invalid, none. Fails if `first_index` shows that they have been accepted before.
+    /// Accepts all inputs or, if an input is invalid, none of them. Fails if `first_index` shows that the inputs have been accepted
+    /// before.
     fn add_inputs(
         &self,
         inputs: &Bound<'_, PyList>,
@@ -116,19 +118,20 @@ impl BulkCalls {
                 "no further calls can be made here".to_owned(),
             ));
         }
-        if first_index != state.pushed {
+        if first_index != state.pushed_count {
             return Err(Failure::Runtime(
                 "these calls were begun already: this is a bug in dealkit, please report it"
                     .to_owned(),
             ));
         }
-        // Unlocked during the conversion, which takes time.
+        // The state is unlocked while the inputs are converted, which takes time.
         drop(state);
-        let mut parsed = inputs::parse_inputs(inputs, traces, first_index, self.creates_agents)?;
+        let mut parsed_inputs =
+            inputs::parse_inputs(inputs, traces, first_index, self.creates_agents)?;
         let mut state = self.shared.state.lock();
-        state.pushed += parsed.len();
-        state.in_flight += parsed.len();
-        state.inputs.append(&mut parsed);
+        state.pushed_count += parsed_inputs.len();
+        state.in_flight_count += parsed_inputs.len();
+        state.inputs.append(&mut parsed_inputs);
         state.is_cancelled = cancels;
         drop(state);
         self.shared.inputs_changed.notify_one();
@@ -139,11 +142,11 @@ impl BulkCalls {
     fn take_events(&self) -> Result<Vec<Event>> {
         self.shared.check_process()?;
         let mut state = self.shared.state.lock();
-        let mut bytes = 0;
+        let mut byte_count = 0;
         let count = state.events.iter().take_while(|event| {
-            let is_below_limit = bytes < MAX_BYTES_PER_TAKE;
+            let is_below_limit = byte_count < MAX_BYTES_PER_TAKE;
             if let Event::Result(result) = event {
-                bytes += result.body_size();
+                byte_count += result.body_size();
             }
             is_below_limit
         });
@@ -156,7 +159,7 @@ impl BulkCalls {
 }
 
 impl BulkOptions<'_> {
-    /// Applies the options to a job. Returns its capacity, and its calls, which are not in flight yet.
+    /// Applies the options to a job. Returns the job's capacity, and its set of calls in flight, which is still empty.
     fn apply<I, O: BulkOperation>(self, bulk: Bulk<I, O>) -> (usize, InFlight<O>) {
         let mut bulk = bulk.concurrency(self.concurrency);
         if !self.ordered {
@@ -171,8 +174,9 @@ impl BulkOptions<'_> {
 
 #[pymethods]
 impl BulkCalls {
-    /// Adds inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` is None or has a `CallTrace` or None
-    /// for each input. `first_index` is the index of the first input. If one of them has the wrong type, adds none.
+    /// Adds inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` is None, or has a
+    /// `CallTrace` or None for each input. `first_index` is the index of the first input. If an input has the wrong type, adds no
+    /// inputs.
     #[pyo3(signature = (inputs, traces, first_index))]
     fn push<'py>(
         &self,
@@ -185,7 +189,7 @@ impl BulkCalls {
         })
     }
 
-    /// Cancels the calls in flight, and these last inputs, which are not sent. Each of them yields a result.
+    /// Cancels the calls in flight and these last inputs, which are not sent. Each cancelled call or input yields a result.
     #[pyo3(signature = (inputs, first_index))]
     fn cancel<'py>(&self, inputs: &Bound<'py, PyList>, first_index: usize) -> EntryResult<'py> {
         let py = inputs.py();
@@ -198,26 +202,26 @@ impl BulkCalls {
         })
     }
 
-    /// Cancels the calls in flight and closes the ledger. `wait_for_end` and `notify_end` wait for the end of this.
+    /// Begins to cancel the calls in flight and to close the ledger. `wait_for_end` and `notify_end` wait until that is done.
     fn finish<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
-        let checked = self.shared.check_process();
-        if checked.is_ok() {
+        let process_check = self.shared.check_process();
+        if process_check.is_ok() {
             self.shared.state.lock().is_cancelled = true;
             self.shared.inputs_changed.notify_one();
         }
-        run_entry(py, || checked)
+        run_entry(py, || process_check)
     }
 
     /// Number of inputs that have been added.
     #[getter]
     fn pushed(&self) -> usize {
-        self.shared.state.lock().pushed
+        self.shared.state.lock().pushed_count
     }
 
     /// Number of inputs whose results have not been taken.
     #[getter]
     fn in_flight(&self) -> usize {
-        self.shared.state.lock().in_flight
+        self.shared.state.lock().in_flight_count
     }
 
     /// True if the job would reject further inputs, for example after a 401.
@@ -226,38 +230,38 @@ impl BulkCalls {
         self.shared.job.has_stopped()
     }
 
-    /// Takes out `BulkResult` and `ResolveRequest` objects, and inserts them into `ready` in reverse order, before its other
-    /// items: the next one is always the last item. With `raw`, values are whole responses.
+    /// Moves `BulkResult` and `ResolveRequest` objects to the beginning of the list `ready`, in reverse order. The object to handle
+    /// next is therefore always the last item of the list. With `raw`, values are whole responses.
     #[pyo3(signature = (ready, raw))]
     fn take<'py>(&self, ready: &Bound<'py, PyList>, raw: bool) -> EntryResult<'py> {
         let py = ready.py();
         run_entry(py, || {
-            let taken = PyList::empty(py);
-            let mut results = 0;
+            let new_items = PyList::empty(py);
+            let mut result_count = 0;
             for event in self.take_events()?.into_iter().rev() {
                 match event {
                     Event::Result(result) => {
-                        taken.append(result.into_object(py, self.body_model, raw)?)?;
-                        results += 1;
+                        new_items.append(result.into_object(py, self.body_model, raw)?)?;
+                        result_count += 1;
                     }
-                    Event::Resolve(request) => taken.append(Bound::new(py, request)?)?,
+                    Event::Resolve(request) => new_items.append(Bound::new(py, request)?)?,
                 }
             }
-            ready.set_slice(0, 0, &taken)?;
-            self.shared.state.lock().in_flight -= results;
+            ready.set_slice(0, 0, &new_items)?;
+            self.shared.state.lock().in_flight_count -= result_count;
             Ok(())
         })
     }
 
     /// Blocks the calling thread until there is something to take, but at most for the poll interval.
     fn wait<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
-        let checked = self.shared.check_process();
-        if checked.is_ok() {
+        let process_check = self.shared.check_process();
+        if process_check.is_ok() {
             gil::release(py, || {
                 drop(self.shared.state.wait_briefly(Shared::must_wait));
             });
         }
-        run_entry(py, || checked)
+        run_entry(py, || process_check)
     }
 
     /// Resolves the future when there is something to take. The mailbox must belong to the future's event loop.

@@ -30,7 +30,7 @@ pub(crate) type Inputs = VecDeque<(Input, Observer)>;
 /// A row of `create_many` that has an idempotency key, or that is invalid. For other rows, the `Call` is enough.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct CreateRow {
-    /// `None` for an invalid row, whose error Python code has. It is not sent.
+    /// `None` for an invalid row, which is not sent. Python code has its error.
     body: Option<Bytes>,
     idempotency_key: Option<String>,
 }
@@ -52,8 +52,8 @@ pub(crate) fn create_row<'py>(
     })
 }
 
-/// Converts inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` has a `CallTrace` or None for
-/// each input. `first_index` is the index of the first input, for error messages.
+/// Converts inputs: identifiers or, for a job of `create_many`, `Call` and `CreateRow` objects. `traces` has a `CallTrace` or None
+/// for each input. `first_index` is the index of the first input, for error messages.
 pub(super) fn parse_inputs(
     inputs: &Bound<'_, PyList>,
     traces: Option<&Bound<'_, PyList>>,
@@ -78,18 +78,18 @@ pub(super) fn parse_inputs(
 
 fn parse_row(row: &Bound<'_, PyAny>) -> Result<dealkit::CreateRow> {
     if let Ok(call) = row.cast::<Call>() {
-        return Ok(core_row(call.get().create_body()));
+        return Ok(make_core_row(call.get().create_body()));
     }
     let row = row.cast::<CreateRow>().map_err(PyErr::from)?.get();
-    let core_row = core_row(row.body.as_ref());
+    let core_row = make_core_row(row.body.as_ref());
     Ok(match &row.idempotency_key {
         Some(key) => core_row.key(key.clone()).into(),
         None => core_row,
     })
 }
 
-/// Makes the core's row. Without a body, its result is an error.
-fn core_row(body: Option<&Bytes>) -> dealkit::CreateRow {
+/// Makes the row of the crate `dealkit`. Without a body, the row is not sent, and its result is an error.
+fn make_core_row(body: Option<&Bytes>) -> dealkit::CreateRow {
     dealkit::CreateRow::from_text(match body {
         Some(body) => Ok(body.clone()),
         None => {

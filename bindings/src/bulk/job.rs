@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) inputs_changed: Notify,
     pub(super) job: JobState,
     /// Aborts the task. Per process, because a forked child must not abort its parent's task.
-    abort: PerProcess<AbortHandle>,
+    abort_handle: PerProcess<AbortHandle>,
 }
 
 #[derive(Default)]
@@ -39,10 +39,10 @@ pub(super) struct State {
     pub(super) inputs: Inputs,
     /// True if the job is being cancelled. It then accepts no inputs.
     pub(super) is_cancelled: bool,
-    /// Number of inputs so far.
-    pub(super) pushed: usize,
+    /// Number of inputs that Python code has added so far.
+    pub(super) pushed_count: usize,
     /// Number of inputs whose results have not been taken.
-    pub(super) in_flight: usize,
+    pub(super) in_flight_count: usize,
     pub(super) events: VecDeque<Event>,
     /// True if the task has ended, and the ledger is closed.
     pub(super) has_ended: bool,
@@ -60,9 +60,9 @@ impl Shared {
         state.events.is_empty() && !state.has_ended
     }
 
-    /// Fails in a forked child: the job belongs to the parent.
+    /// Fails in a forked child, because the job belongs to the parent process.
     pub(super) fn check_process(&self) -> Result<()> {
-        self.abort.with(|_| ()).ok_or_else(|| {
+        self.abort_handle.with(|_| ()).ok_or_else(|| {
             Failure::Runtime(
                 "the calls in flight here belong to another process, from which this one was forked"
                     .to_owned(),
@@ -72,31 +72,31 @@ impl Shared {
 
     /// Aborts the task. There will be no more results.
     pub(super) fn abort(&self) {
-        self.abort.with(AbortHandle::abort);
+        self.abort_handle.with(AbortHandle::abort);
     }
 }
 
-/// Starts the task of a job. `take` converts an input to the input type of the job.
+/// Starts the task of a job. `convert_input` converts an input to the job's type of inputs.
 pub(super) fn start<O>(
     slot: Slot,
     in_flight: InFlight<O>,
-    take: fn(Input) -> Option<O::Input>,
+    convert_input: fn(Input) -> Option<O::Input>,
     resolve_requests: Option<ResolveRequests>,
 ) -> Result<Arc<Shared>>
 where
     O: BulkOperation<Value = RawResponse, Item: Into<ItemResult>>,
 {
-    let background = runtime::background(slot)?;
-    let (abort, registration) = AbortHandle::new_pair();
+    let background = runtime::get_background_runtime(slot)?;
+    let (abort_handle, abort_registration) = AbortHandle::new_pair();
     let shared = Arc::new(Shared {
         state: SharedState::new(State::default(), background.clone()),
         inputs_changed: Notify::new(),
         job: in_flight.job(),
-        abort: PerProcess::from_value(abort),
+        abort_handle: PerProcess::from_value(abort_handle),
     });
     let guard = EndGuard(Arc::clone(&shared));
-    let task = run(in_flight, take, resolve_requests, guard);
-    background.spawn(Abortable::new(task, registration));
+    let task = run_task(in_flight, convert_input, resolve_requests, guard);
+    background.spawn(Abortable::new(task, abort_registration));
     Ok(shared)
 }
 
@@ -111,9 +111,9 @@ impl Drop for EndGuard {
 }
 
 /// Sends the calls of a job until the job is cancelled.
-async fn run<O>(
+async fn run_task<O>(
     in_flight: InFlight<O>,
-    take: fn(Input) -> Option<O::Input>,
+    convert_input: fn(Input) -> Option<O::Input>,
     mut resolve_requests: Option<ResolveRequests>,
     guard: EndGuard,
 ) where
@@ -128,7 +128,7 @@ async fn run<O>(
             // Python code limits the number of inputs.
             let mut state = shared.state.lock();
             for (input, observer) in state.inputs.drain(..) {
-                if let Some(input) = take(input) {
+                if let Some(input) = convert_input(input) {
                     in_flight.push_with(input, |call| observer.send(call));
                 }
             }
@@ -160,7 +160,7 @@ async fn run<O>(
                 shared.state.lock().events.push_back(Event::Resolve(request));
                 must_notify = true;
             }
-            // Reached when no more events are ready: waking a waiter costs more than handling a deal.
+            // Reached only when no more events are ready, because waking a waiter costs more than handling a deal.
             () = ready(()), if must_notify => {
                 shared.state.notify_all();
                 must_notify = false;

@@ -22,8 +22,8 @@ use crate::{
     },
 };
 
-/// Opens a ledger by its path or URL, and runs `work` on it with the arguments, without the GIL: the disk or the network may be
-/// slow.
+/// Opens a ledger and calls `work` with it and the arguments. `path` is the path of a file, or the URL of a database. Releases the
+/// GIL, because the disk or the network may be slow.
 fn with_ledger<'py, A: Send, T: IntoPyObject<'py> + Send>(
     py: Python<'py>,
     path: OsString,
@@ -43,8 +43,8 @@ where
     list.iter().map(|item| Ok(item.extract::<T>()?)).collect()
 }
 
-/// Records the outcomes of rows. Each entry is a pair: the key, and the agent's identifier or None. Returns the number of changed
-/// rows. With `dry_run`, only checks the entries.
+/// Records the outcomes of rows. Each entry is a pair: the idempotency key of the row, and the identifier of its agent or, if the
+/// agent does not exist, None. Returns the number of changed rows. With `dry_run`, only checks the entries.
 #[pyfunction]
 #[pyo3(signature = (path, entries, dry_run))]
 pub(crate) fn resolve_ledger<'py>(
@@ -108,12 +108,12 @@ impl From<LedgerRow> for RowFields {
     }
 }
 
-fn to_fields(rows: Vec<Option<LedgerRow>>) -> Vec<Option<RowFields>> {
+fn to_row_fields(rows: Vec<Option<LedgerRow>>) -> Vec<Option<RowFields>> {
     let rows = rows.into_iter();
     rows.map(|row| row.map(RowFields::from)).collect()
 }
 
-/// Without `wait`, returns a ledger that fails quickly if another program keeps its file locked.
+/// Returns the ledger. Without `wait`, its operations fail quickly if another process has locked it.
 fn limit_waiting(ledger: Ledger, wait: bool) -> Ledger {
     match wait {
         true => ledger,
@@ -121,10 +121,10 @@ fn limit_waiting(ledger: Ledger, wait: bool) -> Ledger {
     }
 }
 
-/// Looks up rows by their keys. The result for a row that the next run sends is None.
+/// Looks up rows by their idempotency keys. The result is None for a row that the next run sends.
 ///
-/// With `key_name` and `service`, checks that the ledger has the same. `requests` has the call of each row, with which the
-/// recorded request is compared.
+/// `service` is a base URL. Fails if the ledger has another `key_name` or `service`. `requests` has a call for each
+/// row: the body of that call is compared with the request in the ledger.
 #[pyfunction]
 #[pyo3(signature = (path, keys, key_name, service, requests, wait))]
 pub(crate) fn look_up_in_ledger<'py>(
@@ -136,7 +136,7 @@ pub(crate) fn look_up_in_ledger<'py>(
     wait: bool,
 ) -> EntryResult<'py> {
     let arguments = extract_all::<String>(keys)
-        .and_then(|keys| Ok((keys, requests.map(create_bodies).transpose()?)));
+        .and_then(|keys| Ok((keys, requests.map(read_create_bodies).transpose()?)));
     with_ledger(keys.py(), path, arguments, |ledger, (keys, requests)| {
         let ledger = limit_waiting(ledger, wait);
         service.map_or(Ok(()), |service| ledger.check_service(&service))?;
@@ -146,18 +146,18 @@ pub(crate) fn look_up_in_ledger<'py>(
                 ledger.look_up_requests(key_name.as_deref(), keys.into_iter().zip(requests))?
             }
         };
-        Ok(to_fields(rows))
+        Ok(to_row_fields(rows))
     })
 }
 
-/// Returns the bodies of calls that create agents.
-fn create_bodies(calls: &Bound<'_, PyList>) -> Result<Vec<Json>> {
-    let create_body = |call: Bound<'_, PyAny>| {
+/// Returns the JSON bodies of calls that create agents.
+fn read_create_bodies(calls: &Bound<'_, PyList>) -> Result<Vec<Json>> {
+    let read_body = |call: Bound<'_, PyAny>| {
         let call = call.cast::<Call>().map_err(PyErr::from)?;
         let body = call.get().create_body().cloned().unwrap_or_default();
         Ok(serde_json::from_slice::<Json>(&body).unwrap_or_else(|_| Json::string("")))
     };
-    calls.iter().map(create_body).collect()
+    calls.iter().map(read_body).collect()
 }
 
 /// Looks up rows by the e-mail addresses of their agents. The result for an unknown address is None.
@@ -171,11 +171,11 @@ pub(crate) fn look_up_emails_in_ledger<'py>(
     let addresses = extract_all::<String>(emails);
     with_ledger(emails.py(), path, addresses, |ledger, addresses| {
         let rows = limit_waiting(ledger, wait).look_up_emails(addresses)?;
-        Ok(to_fields(rows))
+        Ok(to_row_fields(rows))
     })
 }
 
-/// Returns the normal form of a key, which ledgers compare.
+/// Returns the normal form of an idempotency key. Ledgers compare keys in this form.
 #[pyfunction]
 #[pyo3(signature = (key, key_name))]
 pub(crate) fn normalize_key(
@@ -205,7 +205,7 @@ struct SummaryFields {
     unresolved: Vec<RowFields>,
 }
 
-/// Counts a ledger's rows, and lists those whose outcome is unknown.
+/// Counts a ledger's rows, and lists the rows whose outcome is unknown.
 #[pyfunction]
 pub(crate) fn summarize_ledger(py: Python<'_>, path: OsString) -> EntryResult<'_> {
     with_ledger(py, path, Ok(()), |ledger, ()| {
@@ -224,7 +224,7 @@ pub(crate) fn summarize_ledger(py: Python<'_>, path: OsString) -> EntryResult<'_
     })
 }
 
-/// Returns the path of a ledger in a file, and None for one in a database, even if its URL is invalid.
+/// Returns the path of a ledger in a file. Returns None for a ledger in a database, even if its URL is invalid.
 #[pyfunction]
 pub(crate) fn ledger_path(py: Python<'_>, path: OsString) -> EntryResult<'_> {
     run_entry(py, || {
@@ -245,10 +245,10 @@ pub(crate) fn ledger_display_name(py: Python<'_>, path: OsString) -> EntryResult
 /// Returns the paths of the ledgers in a folder.
 #[pyfunction]
 pub(crate) fn ledgers_in_folder(py: Python<'_>, folder: OsString) -> EntryResult<'_> {
-    let found = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Ledger);
+    let ledgers = gil::release(py, || Ledger::in_folder(folder)).map_err(Failure::Ledger);
     run_entry(py, || {
-        let found = found?;
-        let paths = found.iter().filter_map(Ledger::path);
+        let ledgers = ledgers?;
+        let paths = ledgers.iter().filter_map(Ledger::path);
         let paths = paths.map(|path| path.as_os_str().to_owned());
         Ok(paths.collect::<Vec<_>>())
     })

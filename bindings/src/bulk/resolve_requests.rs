@@ -1,6 +1,6 @@
-//! Requests to the program's `resolve=` function: has the agent of a row whose outcome is unknown been created?
+//! Requests to the user's `resolve=` function. If the outcome of a row is unknown, a request asks whether its agent exists.
 //!
-//! Native code runs no Python code, so a job delivers the requests like results, and Python code answers them.
+//! Native code runs no Python code. A job therefore delivers the requests to Python code like results. Python code answers them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::python::builtin;
 
-/// The answer to a request, or an error if the function has failed.
+/// The answer to a request, or an error if the `resolve=` function has failed.
 type Answer = Result<Resolution, &'static str>;
 
 /// A request to resolve one row.
@@ -33,7 +33,7 @@ pub(super) fn resolve_channel() -> (
     let resolve = move |row| {
         let (reply, answer) = oneshot::channel();
         let reply = Mutex::new(Some(reply));
-        // If the receiver is gone, the request is dropped here, which fails the answer below.
+        // If the receiver has been dropped, this drops the request, and `answer` below is an error.
         drop(sender.send(ResolveRequest { row, reply }));
         let answer = async { answer.await.unwrap_or(Err("the row was not looked up")) };
         Box::pin(answer) as _
@@ -42,7 +42,7 @@ pub(super) fn resolve_channel() -> (
 }
 
 impl ResolveRequest {
-    /// Answers the request, unless it has been answered.
+    /// Answers the request, unless it has already been answered.
     fn answer(&self, answer: Answer) {
         let mut reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reply) = reply.take() {

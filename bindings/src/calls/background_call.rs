@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct BackgroundCall {
     state: Arc<SharedState<State>>,
     /// Per process, because a forked child must not abort its parent's call.
-    abort: PerProcess<AbortHandle>,
+    abort_handle: PerProcess<AbortHandle>,
     body_model: BodyModel,
     raw: bool,
 }
@@ -40,8 +40,8 @@ impl BackgroundCall {
         body_model: BodyModel,
         raw: bool,
     ) -> Result<Self> {
-        let (call, abort) = abortable(call);
-        let background = runtime::background(slot)?;
+        let (call, abort_handle) = abortable(call);
+        let background = runtime::get_background_runtime(slot)?;
         let state = Arc::new(SharedState::new(State::default(), background.clone()));
         let guard = EndGuard(Arc::clone(&state));
         background.spawn(async move {
@@ -49,7 +49,7 @@ impl BackgroundCall {
         });
         Ok(Self {
             state,
-            abort: PerProcess::from_value(abort),
+            abort_handle: PerProcess::from_value(abort_handle),
             body_model,
             raw,
         })
@@ -86,6 +86,6 @@ impl BackgroundCall {
     }
 
     fn abort(&self) {
-        self.abort.with(AbortHandle::abort);
+        self.abort_handle.with(AbortHandle::abort);
     }
 }

@@ -79,15 +79,15 @@ fn drive(
     py: Python<'_>,
     slot: Slot,
     call: SentCall,
-    is_first: bool,
+    is_first_poll: bool,
 ) -> Result<Result<CallResult, SentCall>> {
-    let runtime = runtime::for_callers(slot)?;
+    let runtime = runtime::get_caller_runtime(slot)?;
     Ok(gil::release(py, move || {
         runtime.block_on(async move {
             let mut call = call;
-            if is_first {
-                // Idle connections make no progress between calls. One turn of the runtime finds those that the service has
-                // closed, so that the request does not use one of them.
+            if is_first_poll {
+                // Between calls, the runtime does not run, and does not notice connections that the service closes. It runs
+                // here once, so that the request uses no closed connection.
                 yield_now().await;
             }
             match timeout(SIGNAL_POLL_INTERVAL, &mut call).await {
@@ -111,8 +111,8 @@ impl BlockingCall {
     fn wait<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
         let call = this.get();
-        let polled = call.poll(py);
-        run_entry(py, || match polled? {
+        let poll_result = call.poll(py);
+        run_entry(py, || match poll_result? {
             Some(result) => result.into_object(py, call.body_model, call.raw),
             None => Ok(this.clone().into_any()),
         })
@@ -121,7 +121,7 @@ impl BlockingCall {
     /// Aborts the call if it is still in flight, and closes its connection.
     fn abort(&self) {
         if let Some(call) = self.call.take() {
-            runtime::drop_for_callers(self.slot, call);
+            runtime::drop_on_caller_runtime(self.slot, call);
         }
     }
 }

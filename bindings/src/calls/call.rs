@@ -23,7 +23,7 @@ use crate::{
         write::{Location, Writer},
     },
     python::{
-        arguments::{NumberKind, Settings, parse_pairs, parse_text, set},
+        arguments::{NumberKind, Settings, apply_settings, parse_pairs, parse_text},
         failure::{EntryResult, Failure, Result, run_entry},
         untrack::untrack,
     },
@@ -49,7 +49,7 @@ struct RawRequest {
 }
 
 impl Call {
-    /// The JSON body of a create.
+    /// Returns the JSON body of a call that creates an agent; `None` for other calls.
     pub(crate) fn create_body(&self) -> Option<&Bytes> {
         match &self.0 {
             Operation::CreateAgent { body } => Some(body),
@@ -121,28 +121,28 @@ impl CreateOnce {
             wait_in_flight,
             ..
         } = &self.ledger;
-        let mut once = call.once(ledger, &self.idempotency_key).raw_response();
+        let mut once_call = call.once(ledger, &self.idempotency_key).raw_response();
         if let Some(key_name) = key_name {
-            once = once.key_name(key_name);
+            once_call = once_call.key_name(key_name);
         }
         if *resend_unknown {
-            once = once.resend_unknown();
+            once_call = once_call.resend_unknown();
         }
         if *wait_in_flight {
-            once = once.wait_in_flight();
+            once_call = once_call.wait_in_flight();
         }
-        let sent = once.send_with(|call| observer.send(call));
-        Box::pin(sent.map(|creation| CallResult::Creation(creation.into())))
+        let create_future = once_call.send_with(|call| observer.send(call));
+        Box::pin(create_future.map(|creation| CallResult::Creation(creation.into())))
     }
 }
 
-/// A call of either class.
+/// A [`Call`] or a [`CreateOnce`].
 pub(crate) enum AnyCall<'py> {
     Plain(Bound<'py, Call>),
     Once(Bound<'py, CreateOnce>),
 }
 
-/// Not derived: for a [`CreateOnce`], derived code would make a Python exception on the way.
+/// Not derived: derived code would try to read a [`CreateOnce`] as a [`Call`] first, and make a Python exception for that failure.
 impl<'a, 'py> FromPyObject<'a, 'py> for AnyCall<'py> {
     type Error = PyErr;
 
@@ -162,7 +162,7 @@ impl AnyCall<'_> {
         }
     }
 
-    /// The core's call, with the client's own options.
+    /// Builds the call of the crate `dealkit`, with the options of the client and without options of this call.
     pub(crate) fn build(&self, client: &dealkit::Client) -> dealkit::Call<RawResponse> {
         match self {
             Self::Plain(call) => call.get().build(client),
@@ -180,11 +180,11 @@ impl AnyCall<'_> {
             Self::Plain(call) => call.get().build(client),
             Self::Once(call) => return call.get().send(client, options, observer),
         };
-        let sent = observer.send(match options {
+        let response_future = observer.send(match options {
             Some(Options(options)) => call.options(options.clone()),
             None => call,
         });
-        Box::pin(sent.map(|result| CallResult::Response(result.map_err(Arc::new))))
+        Box::pin(response_future.map(|result| CallResult::Response(result.map_err(Arc::new))))
     }
 }
 
@@ -192,8 +192,9 @@ impl AnyCall<'_> {
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct Options(pub(crate) CallOptions);
 
-/// Reads the settings of a `Retry` except for the number of retries, if there is one. Missing settings have their defaults.
-pub(crate) fn retry_policy(settings: &Settings<'_, '_>) -> Result<Option<RetryPolicy>> {
+/// Reads the settings of a `Retry` object, except for the number of retries. Missing settings have their defaults. Returns `None`
+/// if there is no `Retry` object.
+pub(crate) fn parse_retry_policy(settings: &Settings<'_, '_>) -> Result<Option<RetryPolicy>> {
     if settings.number("has_retry", NumberKind::Bool)? != Some(true) {
         return Ok(None);
     }
@@ -215,9 +216,9 @@ pub(crate) fn retry_policy(settings: &Settings<'_, '_>) -> Result<Option<RetryPo
 pub(crate) fn call_options<'py>(settings: &Bound<'py, PyDict>) -> EntryResult<'py> {
     run_entry(settings.py(), || {
         let settings = Settings(settings);
-        let mut options = set!(CallOptions::new(),
+        let mut options = apply_settings!(CallOptions::new(),
             timeout: settings.duration("timeout")?,
-            retry: retry_policy(&settings)?,
+            retry: parse_retry_policy(&settings)?,
             max_retries: settings.number("max_retries", NumberKind::Count)?,
             unreadable: settings.unreadable()?,
         );
@@ -241,7 +242,8 @@ pub(crate) fn retrieve_deal<'py>(id: &Bound<'py, PyAny>) -> EntryResult<'py> {
 
 /// Makes the call that creates an agent from arguments by name. Arguments whose value is the object `omitted` are not sent.
 ///
-/// Returns None if Python code must convert an argument first. With `is_converted`, it has done so.
+/// Returns None if Python code must convert an argument first. `is_converted` is true after Python code has converted the
+/// arguments.
 #[pyfunction]
 #[pyo3(signature = (arguments, omitted, validate, is_converted))]
 pub(crate) fn create_agent<'py>(
@@ -291,7 +293,7 @@ pub(crate) fn raw_request<'py>(
         })?;
         let segments = segments.iter().enumerate();
         let segments = segments
-            .map(|(at, segment)| parse_text(format_args!("segments[{at}]"), &segment))
+            .map(|(index, segment)| parse_text(format_args!("segments[{index}]"), &segment))
             .collect::<Result<Vec<_>>>()?;
         let json = json
             .map(|json| write_json(&json.get_item(0)?))
@@ -307,10 +309,10 @@ pub(crate) fn raw_request<'py>(
     })
 }
 
-/// Writes a value as JSON. The error has every violation.
+/// Writes a value as JSON. The error contains all violations.
 fn write_json(value: &Bound<'_, PyAny>) -> Result<Json> {
     let mut writer = Writer::default();
-    writer.value(value, Location::Root);
+    writer.write_value(value, Location::Root);
     let (text, violations) = writer.finish()?;
     ValidationError::check(violations)?;
     Json::parse(text).map_err(|_| Failure::Value("json cannot be written as JSON".to_owned()))

@@ -1,8 +1,8 @@
-//! Service keys from a callable of the program.
+//! Service keys that come from a callable, which the user passes as `service_key`.
 //!
-//! When a call needs a key, a background thread calls Python code with a [`KeyRequest`] and does not wait. Python code runs the
-//! program's callable on another thread or an event loop, and answers the request afterwards. So there is no native frame below
-//! the callable, however long it takes.
+//! When a call needs a service key, a background thread passes a [`KeyRequest`] to the Python code of this package, which returns
+//! immediately. That Python code runs the user's callable on another thread or on an event loop, and answers the request when the
+//! callable has returned. No native frame is on the stack while the callable runs, however long that takes.
 
 use std::{
     sync::{
@@ -29,13 +29,13 @@ use crate::{
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct KeySource(pub(crate) dealkit::internal::KeySource);
 
-/// A key, or the name of the class of the callable's exception.
+/// A service key, or the class name of the exception that the callable has raised.
 type KeyResult = Result<ServiceKey, String>;
 
-/// The time after which a call sends another key request instead of sharing the pending one, which may hang.
+/// Time after which a call makes a new key request instead of sharing the pending one, whose callable may hang.
 const SHARING_LIMIT: Duration = Duration::from_secs(60);
 
-/// Maximum number of pending key requests, because each occupies a thread while the callable hangs.
+/// Maximum number of pending key requests. Each occupies a thread while its callable hangs.
 const MAX_PENDING: usize = 4;
 
 /// A Python function that receives key requests, and its pending requests. A forked child has no pending requests.
@@ -49,7 +49,7 @@ struct PendingRequests {
     count: usize,
     /// The calls that wait for a key.
     waiting_calls: Vec<oneshot::Sender<KeyResult>>,
-    /// Start of the latest request, while no request has been answered since.
+    /// Start of the latest key request. `None` before the first request, and after any request has been answered.
     latest_start: Option<Instant>,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn key_source(py: Python<'_>, handle_request: Py<PyAny>) -> EntryResu
 }
 
 async fn request_key(provider: Arc<Provider>) -> KeyResult {
-    // The error that Python raises at the end of the interpreter, when no thread can be started.
-    let cannot_start = || "RuntimeError".to_owned();
+    // The class of the exception that Python raises if no thread can be started, because the interpreter is ending.
+    let start_error = || "RuntimeError".to_owned();
     let (sender, result) = oneshot::channel();
     let pending = provider
         .pending
@@ -101,10 +101,11 @@ async fn request_key(provider: Arc<Provider>) -> KeyResult {
             pending,
             is_answered: AtomicBool::new(false),
         };
-        let background = runtime::background(Slot::NONE).map_err(|_| cannot_start())?;
+        let background =
+            runtime::get_background_runtime(Slot::NO_SERVICE).map_err(|_| start_error())?;
         background.spawn(async move { call_handler(&provider.handle_request, request) });
     }
-    result.await.unwrap_or_else(|_| Err(cannot_start()))
+    result.await.unwrap_or_else(|_| Err(start_error()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "on a background thread")]
@@ -113,7 +114,7 @@ fn call_handler(handle_request: &Py<PyAny>, request: KeyRequest) {
 }
 
 impl KeyRequest {
-    /// Sends the result to all waiting calls, unless the request has been answered.
+    /// Sends the result to all waiting calls, unless the request has already been answered.
     fn answer(&self, result: &KeyResult) {
         if self.is_answered.swap(true, Ordering::Relaxed) {
             return;
@@ -129,7 +130,7 @@ impl KeyRequest {
 }
 
 impl Drop for KeyRequest {
-    /// Fails an unanswered request: Python could not start a thread.
+    /// Fails a request that Python code has dropped without an answer, because Python could not start a thread.
     fn drop(&mut self) {
         self.answer(&Err("RuntimeError".to_owned()));
     }
@@ -141,7 +142,8 @@ fn lock(pending: &Mutex<PendingRequests>) -> MutexGuard<'_, PendingRequests> {
 
 #[pymethods]
 impl KeyRequest {
-    /// Provides the key. `expires_in` is its lifetime in seconds; with None, it is used until the service rejects it.
+    /// Provides the service key. `expires_in` is the lifetime of the key in seconds. With None, the key is used until the service
+    /// rejects it.
     fn provide<'py>(
         &self,
         py: Python<'py>,
@@ -159,7 +161,7 @@ impl KeyRequest {
         })
     }
 
-    /// Reports that the callable has failed with an exception of this class.
+    /// Reports that the callable has raised an exception of this class.
     fn fail(&self, class_name: String) {
         self.answer(&Err(class_name));
     }

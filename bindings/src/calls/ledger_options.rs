@@ -15,6 +15,7 @@ use crate::python::{
 #[derive(Clone)]
 pub(crate) struct LedgerOptions {
     pub(crate) ledger: Ledger,
+    /// The meaning of the idempotency keys, such as `email`.
     pub(crate) key_name: Option<String>,
     /// True if a row whose outcome is unknown is sent again.
     pub(crate) resend_unknown: bool,
@@ -24,7 +25,7 @@ pub(crate) struct LedgerOptions {
     pub(crate) wait_in_flight: bool,
 }
 
-/// Makes ledger options. `ledger` is a path or a URL.
+/// Makes ledger options. `ledger` is the path of a file, or the URL of a database.
 #[pyfunction]
 #[pyo3(signature = (ledger, key_name, resend_unknown, resolve, wait_in_flight))]
 pub(crate) fn ledger_options(

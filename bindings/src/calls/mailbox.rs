@@ -1,7 +1,8 @@
-//! Queues of futures that asyncio event loops must resolve, because the event that each waits for has occurred.
+//! Mailboxes: queues of asyncio futures that an event loop must resolve. A future is added when the event that it waits for has
+//! occurred.
 //!
-//! Waking an event loop is expensive, so one wake-up empties the whole mailbox. A future stays in the mailbox until Python code
-//! has resolved it: a signal handler may run between any two bytecodes of that code, and may raise.
+//! Waking an event loop is expensive: one wake-up empties the whole mailbox. A signal handler may run between any two bytecodes of
+//! Python code, and may raise. A future therefore stays in the mailbox until Python code has resolved it.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +18,9 @@ use crate::python::{
     gil,
 };
 
-/// Time without progress after which the loop is woken again.
+/// First delay after which an event loop that has resolved no futures is woken again.
 const FIRST_REWAKE_DELAY: Duration = Duration::from_millis(100);
-/// Limit of that time, which doubles each time.
+/// Maximum of that delay, which doubles at each wake-up that resolves no futures.
 const MAX_REWAKE_DELAY: Duration = Duration::from_secs(5);
 
 /// The mailbox of one event loop.
@@ -43,7 +44,7 @@ struct State {
     /// True if the loop is emptying the mailbox, or has been woken to do so.
     is_awake: bool,
     /// Number of futures that the loop has resolved.
-    resolved: u64,
+    resolved_count: u64,
     /// True if the task [`rewake_until_empty`](Inbox::rewake_until_empty) is running.
     has_rewake_task: bool,
 }
@@ -81,8 +82,8 @@ impl Mailbox {
     fn next(&self, future: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
         let mut state = self.inbox.lock();
         if state.futures.front().is_some_and(|first| first.is(future)) {
-            state.resolved += 1;
-            // The caller also has a reference, so the future's destructor, which may run bytecode, does not run here.
+            state.resolved_count += 1;
+            // The future's destructor, which may run bytecode, does not run here, because the caller also has a reference.
             state.futures.pop_front();
         }
         drop(state);
@@ -97,7 +98,7 @@ impl Inbox {
         if !std::mem::replace(&mut state.is_awake, true) {
             let inbox = Arc::clone(self);
             runtime.spawn(async move {
-                // Lets other futures be added before the loop wakes.
+                // Yields, so that further futures can be added before the event loop wakes.
                 yield_now().await;
                 inbox.wake();
             });
@@ -112,11 +113,11 @@ impl Inbox {
     }
 
     fn wake(self: &Arc<Self>) {
-        let attached = gil::attach_background(|py| {
+        let attach_result = gil::attach_background(|py| {
             if self.call_soon(py).is_ok() {
                 return;
             }
-            // The loop is closed or has been freed, so no future is awaited.
+            // The event loop is closed or has been freed. No task awaits these futures any more.
             let mut state = self.lock();
             state.is_awake = false;
             let undeliverable = std::mem::take(&mut state.futures);
@@ -124,7 +125,7 @@ impl Inbox {
             drop(undeliverable);
         });
         // The interpreter has ended, and its event loops with it.
-        if attached.is_none() {
+        if attach_result.is_none() {
             self.lock().is_awake = false;
         }
     }
@@ -144,7 +145,7 @@ impl Inbox {
     /// because the loop may also be busy.
     async fn rewake_until_empty(self: Arc<Self>) {
         let mut delay = FIRST_REWAKE_DELAY;
-        let mut resolved_before = self.lock().resolved;
+        let mut count_before = self.lock().resolved_count;
         loop {
             sleep(delay).await;
             let mut state = self.lock();
@@ -152,13 +153,13 @@ impl Inbox {
                 state.has_rewake_task = false;
                 return;
             }
-            if resolved_before == state.resolved {
+            if count_before == state.resolved_count {
                 delay = (delay * 2).min(MAX_REWAKE_DELAY);
                 drop(state);
                 self.wake();
             } else {
                 delay = FIRST_REWAKE_DELAY;
-                resolved_before = state.resolved;
+                count_before = state.resolved_count;
             }
         }
     }

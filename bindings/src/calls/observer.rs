@@ -1,8 +1,8 @@
 //! Collects the trace events of observed calls, for the logger `dealkit` and for OpenTelemetry.
 //!
-//! Events are collected per call, so that Python code can log them in the thread or task that made the call: logging filters may
-//! depend on its context variables. Events of calls without an observer are discarded. The core's events never contain an
-//! identifier, a header or a body.
+//! A call is observed if Python code has started a [`CallTrace`] for it. The events of other calls are discarded. Events are
+//! collected per call, so that Python code can log them in the thread or task that made the call: logging filters may depend on the
+//! context variables there. The events of the crate `dealkit` never contain an identifier, a header or a body.
 
 use std::{
     fmt,
@@ -38,7 +38,7 @@ use crate::{
 
 tokio::task_local! {
     /// The events of the observed call that is being polled.
-    static OBSERVED: Arc<Events>;
+    static CURRENT_EVENTS: Arc<Events>;
 }
 
 /// Installs the subscriber that collects events.
@@ -53,7 +53,7 @@ pub(crate) struct CallTrace(Arc<Events>);
 
 struct Events {
     headers: HeaderMap,
-    pending: Mutex<Vec<Event>>,
+    pending_events: Mutex<Vec<Event>>,
 }
 
 struct Event {
@@ -84,7 +84,9 @@ enum Value {
 
 impl Events {
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending_events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,17 +94,17 @@ impl Events {
 #[pyfunction]
 pub(crate) fn start_trace<'py>(headers: &Bound<'py, PyList>) -> EntryResult<'py> {
     run_entry(headers.py(), || {
-        let mut valid = HeaderMap::new();
+        let mut valid_headers = HeaderMap::new();
         for (name, value) in parse_pairs("headers", headers)? {
             if let (Ok(name), Ok(value)) =
                 (HeaderName::try_from(name), HeaderValue::try_from(value))
             {
-                valid.append(name, value);
+                valid_headers.append(name, value);
             }
         }
         Ok(CallTrace(Arc::new(Events {
-            headers: valid,
-            pending: Mutex::default(),
+            headers: valid_headers,
+            pending_events: Mutex::default(),
         })))
     })
 }
@@ -143,7 +145,7 @@ pub(crate) struct Observer(Option<Arc<Events>>);
 /// The future of a call that Python code has sent.
 pub(crate) type SentCall = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
-/// The future of a request. Boxed early, because it takes kilobytes and every move would copy them.
+/// The future of a request. Boxed early: it takes kilobytes, which every move would copy.
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;
 
 impl Observer {
@@ -154,9 +156,11 @@ impl Observer {
             Some(events) => {
                 let call = call.propagate(events.headers.clone());
                 Box::pin(async move {
-                    let response = OBSERVED.scope(Arc::clone(&events), call.send()).await?;
+                    let response = CURRENT_EVENTS
+                        .scope(Arc::clone(&events), call.send())
+                        .await?;
                     Ok(response.in_context(move |work| {
-                        OBSERVED.sync_scope(Arc::clone(&events), work);
+                        CURRENT_EVENTS.sync_scope(Arc::clone(&events), work);
                     }))
                 })
             }
@@ -168,7 +172,7 @@ impl Observer {
 struct EventCollector;
 
 impl EventCollector {
-    fn level(metadata: &Metadata<'_>) -> u8 {
+    fn python_level(metadata: &Metadata<'_>) -> u8 {
         match *metadata.level() {
             Level::ERROR => 40,
             Level::WARN => 30,
@@ -188,20 +192,22 @@ impl<S: Subscriber> Layer<S> for EventCollector {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.target() == "dealkit" && metadata.is_event() && OBSERVED.try_with(|_| ()).is_ok()
+        metadata.target() == "dealkit"
+            && metadata.is_event()
+            && CURRENT_EVENTS.try_with(|_| ()).is_ok()
     }
 
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         // An error means that the call has no observer.
-        let _ = OBSERVED.try_with(|events| {
+        let _ = CURRENT_EVENTS.try_with(|events| {
             let metadata = event.metadata();
             let names = metadata.fields().iter();
             let mut fields = Fields(names.map(|field| (field.name(), None)).collect());
             event.record(&mut fields);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let time_since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
             events.lock().push(Event {
-                level: Self::level(metadata),
-                nanoseconds: now.unwrap_or_default().as_nanos() as u64,
+                level: Self::python_level(metadata),
+                nanoseconds: time_since_epoch.unwrap_or_default().as_nanos() as u64,
                 fields,
             });
         });

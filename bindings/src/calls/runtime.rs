@@ -1,8 +1,8 @@
 //! Tokio runtimes that drive calls: one on the calling threads for blocking calls, and one on a background thread for asyncio
 //! calls. Each service has its own pair, so that a hostile service slows only itself.
 //!
-//! Runtimes belong to one process. A forked child makes new ones and never touches inherited ones: their sockets belong to the
-//! parent, their threads do not exist in the child, and a thread that does not exist may hold their locks.
+//! Runtimes belong to one process. A forked child makes new runtimes, and never touches the inherited ones: their sockets belong to
+//! the parent process, their threads do not exist in the child, and such a thread may hold their locks.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -32,12 +32,12 @@ pub(crate) struct PerProcess<T>(Mutex<Option<(u32, T)>>);
 
 impl<T: Clone> PerProcess<T> {
     pub(crate) fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let mut slot = self.lock();
-        if let Some((_, value)) = &*slot {
+        let mut entry = self.lock();
+        if let Some((_, value)) = &*entry {
             return Ok(value.clone());
         }
         let value = make()?;
-        *slot = Some((process::id(), value.clone()));
+        *entry = Some((process::id(), value.clone()));
         Ok(value)
     }
 
@@ -55,17 +55,17 @@ impl<T> PerProcess<T> {
         Self(Mutex::new(Some((process::id(), value))))
     }
 
-    /// Locks the slot. Empties it first if its value was inherited from a parent process.
+    /// Locks the value. Forgets it first if it was inherited from a parent process.
     fn lock(&self) -> MutexGuard<'_, Option<(u32, T)>> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot
+        let mut entry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entry
             .as_ref()
             .is_some_and(|(owner, _)| *owner != process::id())
         {
-            // Never dropped: that would use the parent's sockets, and join threads that do not exist in this process.
-            std::mem::forget(slot.take());
+            // Never dropped: dropping it would use the parent's sockets, and join threads that do not exist in this process.
+            std::mem::forget(entry.take());
         }
-        slot
+        entry
     }
 
     /// Calls `work` with the value, if this process has one.
@@ -88,17 +88,17 @@ impl<T> Drop for PerProcess<T> {
     }
 }
 
-/// Interval in which a blocking call returns to Python code, so that Python checks for signals such as Ctrl-C.
+/// Interval at which a blocking call returns to Python code, where Python checks for signals such as Ctrl-C.
 pub(crate) const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Number of services that get their own runtimes. Further services share these.
+/// Number of services that get their own runtimes. Further services share these runtimes.
 ///
 /// A hostile service can block all calls on its runtime: hyper reads an endless chunk length, or endless interim responses, in a
 /// loop that does not yield. See SECURITY.md.
-const SLOTS: usize = 16;
+const SLOT_COUNT: usize = 16;
 
-/// The origins of services by slot, in order of first use. Only threads with the GIL lock it, so it is never locked in a forked
-/// child.
+/// The origins of services, in order of first use: the index is the slot. Only threads that hold the GIL lock it. A fork needs
+/// the GIL too, so a forked child never inherits it locked.
 static ORIGINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Index of a service's runtimes.
@@ -107,7 +107,7 @@ pub(crate) struct Slot(usize);
 
 impl Slot {
     /// The slot for work that belongs to no service, such as key requests.
-    pub(crate) const NONE: Self = Self(SLOTS);
+    pub(crate) const NO_SERVICE: Self = Self(SLOT_COUNT);
 
     /// Returns the slot of the service with this origin, such as `https://deals.example.com`.
     pub(crate) fn for_origin(origin: &str) -> Self {
@@ -115,47 +115,47 @@ impl Slot {
         if let Some(slot) = origins.iter().position(|known| known == origin) {
             return Self(slot);
         }
-        if origins.len() < SLOTS {
+        if origins.len() < SLOT_COUNT {
             origins.push(origin.to_owned());
             return Self(origins.len() - 1);
         }
         let mut hasher = DefaultHasher::new();
         origin.hash(&mut hasher);
-        Self((hasher.finish() % SLOTS as u64) as usize)
+        Self((hasher.finish() % SLOT_COUNT as u64) as usize)
     }
 }
 
-static CALLER_RUNTIMES: [PerProcess<&'static Runtime>; SLOTS] =
-    [const { PerProcess::new() }; SLOTS];
-static CALLER_RUNTIME_OF_NONE: PerProcess<&'static Runtime> = PerProcess::new();
+static CALLER_RUNTIMES: [PerProcess<&'static Runtime>; SLOT_COUNT] =
+    [const { PerProcess::new() }; SLOT_COUNT];
+static CALLER_RUNTIME_WITHOUT_SERVICE: PerProcess<&'static Runtime> = PerProcess::new();
 
-fn caller_runtime(slot: Slot) -> &'static PerProcess<&'static Runtime> {
+fn caller_runtime_value(slot: Slot) -> &'static PerProcess<&'static Runtime> {
     CALLER_RUNTIMES
         .get(slot.0)
-        .unwrap_or(&CALLER_RUNTIME_OF_NONE)
+        .unwrap_or(&CALLER_RUNTIME_WITHOUT_SERVICE)
 }
 
 /// Returns the runtime that calling threads drive, one per slot and process. It is never dropped.
-pub(crate) fn for_callers(slot: Slot) -> Result<&'static Runtime> {
+pub(crate) fn get_caller_runtime(slot: Slot) -> Result<&'static Runtime> {
     let make = || Builder::new_current_thread().enable_all().build();
-    let runtime = caller_runtime(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
+    let runtime = caller_runtime_value(slot).get_or_make(|| Ok(&*Box::leak(Box::new(make()?))));
     runtime.map_err(start_failure)
 }
 
-/// Drops a value that calling threads have used, and runs the runtime until the value's connections are closed: later, no
-/// thread might drive that runtime. Keeps the GIL, because this takes microseconds.
-pub(crate) fn drop_for_callers<T>(slot: Slot, value: T) {
+/// Drops a value that calling threads have used, and runs their runtime until the value's connections are closed. Without this,
+/// they would stay open if no thread drove that runtime later. Keeps the GIL, because this takes microseconds.
+pub(crate) fn drop_on_caller_runtime<T>(slot: Slot, value: T) {
     let is_on_runtime = Handle::try_current().is_ok();
-    let Some(runtime) = caller_runtime(slot).get().filter(|_| !is_on_runtime) else {
+    let Some(runtime) = caller_runtime_value(slot).get().filter(|_| !is_on_runtime) else {
         return;
     };
-    let entered = runtime.enter();
+    let enter_guard = runtime.enter();
     drop(value);
-    drop(entered);
+    drop(enter_guard);
     // Tokio polls at most 61 tasks between two checks of the sockets.
-    let turns = 8 + runtime.metrics().num_alive_tasks() / 16;
+    let yield_count = 8 + runtime.metrics().num_alive_tasks() / 16;
     runtime.block_on(async {
-        for _ in 0..turns {
+        for _ in 0..yield_count {
             yield_now().await;
         }
     });
@@ -168,19 +168,19 @@ fn start_failure(error: io::Error) -> Failure {
 
 struct BackgroundThread {
     handle: Handle,
-    stop: oneshot::Sender<()>,
+    stop_sender: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 /// The background threads by slot; `None` once the interpreter is shutting down.
 type Threads = Arc<Mutex<Option<BTreeMap<Slot, BackgroundThread>>>>;
 
-static BACKGROUND: PerProcess<Threads> = PerProcess::new();
+static BACKGROUND_THREADS: PerProcess<Threads> = PerProcess::new();
 
 /// Returns the background runtime of a slot, and starts its thread if necessary.
-pub(crate) fn background(slot: Slot) -> Result<Handle> {
-    let threads =
-        BACKGROUND.get_or_make(|| Result::<_>::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
+pub(crate) fn get_background_runtime(slot: Slot) -> Result<Handle> {
+    let threads = BACKGROUND_THREADS
+        .get_or_make(|| Result::<_>::Ok(Arc::new(Mutex::new(Some(BTreeMap::new())))))?;
     let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(threads) = &mut *threads else {
         return Err(Failure::Runtime(
@@ -197,18 +197,18 @@ pub(crate) fn background(slot: Slot) -> Result<Handle> {
 fn start_thread() -> io::Result<BackgroundThread> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
-    let (stop, stopped) = oneshot::channel();
+    let (stop_sender, stop_receiver) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("dealkit".to_owned())
         .spawn(move || {
-            // Ends when `stop` is sent or dropped.
-            let _ = runtime.block_on(stopped);
+            // Ends when `stop_sender` sends a message or is dropped.
+            let _ = runtime.block_on(stop_receiver);
             // Does not wait for a DNS lookup in progress.
             runtime.shutdown_background();
         })?;
     Ok(BackgroundThread {
         handle,
-        stop,
+        stop_sender,
         thread,
     })
 }
@@ -218,7 +218,7 @@ fn start_thread() -> io::Result<BackgroundThread> {
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
     gil::mark_finalizing();
-    let threads = BACKGROUND
+    let threads = BACKGROUND_THREADS
         .get_or_make(|| Result::<_>::Ok(Arc::new(Mutex::new(None))))
         .map(|threads| {
             threads
@@ -229,12 +229,12 @@ pub(crate) fn shut_down(py: Python<'_>) {
     let threads: Vec<_> = threads.into_iter().flatten().flatten().collect();
     if !threads.is_empty() {
         gil::release(py, || {
-            let joined = threads.into_iter().map(|(_, background)| {
-                let _ = background.stop.send(());
+            let handles = threads.into_iter().map(|(_, background)| {
+                let _ = background.stop_sender.send(());
                 background.thread
             });
-            // Without the GIL, for which a thread may be waiting. An error means that the thread has panicked.
-            for thread in joined.collect::<Vec<_>>() {
+            // Joined without the GIL, because a thread may be waiting for the GIL. An error means that the thread has panicked.
+            for thread in handles.collect::<Vec<_>>() {
                 let _ = thread.join();
             }
         });

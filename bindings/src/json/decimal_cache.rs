@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::python::{builtin::DecimalFactory, object_cache::ObjectCache};
 
-/// Makes Decimals, and caches recent ones with few digits.
+/// Makes Decimals, and caches recent Decimals with few digits.
 #[derive(Default)]
 pub(crate) struct DecimalCache {
     cache: ObjectCache<Digits, PyAny>,
@@ -14,8 +14,8 @@ pub(crate) struct DecimalCache {
 }
 
 impl DecimalCache {
-    /// Returns the Decimal with these digits, which `text` writes. 1.5 and 1.50 have different digits, so they are two
-    /// Decimals.
+    /// Returns the Decimal with these digits. `text` is the same number as a string. 1.5 and 1.50 have different digits: they are
+    /// two Decimals.
     #[inline]
     pub(crate) fn get_or_make(
         &mut self,

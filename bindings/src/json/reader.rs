@@ -1,7 +1,7 @@
 //! Reads a JSON document into Python objects, in one pass.
 //!
-//! The core's lexer decides what is accepted. If it rejects a value, reading stops, and afterwards the core looks for the
-//! reason (`explain`).
+//! The lexer of the crate `dealkit` decides which values are valid. If it rejects a value, reading stops. The function `explain` of
+//! that crate then reads the document again to find the reason.
 
 use dealkit::{
     DecodeError, Json, Role, Unreadable,
@@ -56,8 +56,8 @@ pub(crate) type ShouldContinue<'w> = &'w dyn Fn() -> bool;
 
 /// Reads a document into a model. Skips a leading byte order mark.
 ///
-/// Every 64 KB, other threads can take the GIL, and `should_continue` is called. `fail` converts the error of an invalid
-/// document.
+/// Every 64 KB, other threads can take the GIL, and `should_continue` is called. `to_failure` converts the error of an
+/// invalid document.
 pub(crate) fn read_document<'py>(
     py: Python<'py>,
     document: &[u8],
@@ -65,11 +65,11 @@ pub(crate) fn read_document<'py>(
     read: ReadModel,
     unreadable: Unreadable,
     should_continue: ShouldContinue<'_>,
-    fail: impl FnOnce(DecodeError) -> Failure,
+    to_failure: impl FnOnce(DecodeError) -> Failure,
 ) -> Result<Bound<'py, PyAny>> {
     let kind = FieldKind::Model(model);
     if let Err(error) = check_value_count(document) {
-        return Err(fail(error));
+        return Err(to_failure(error));
     }
     let should_continue = || {
         gil::release(py, || ());
@@ -77,7 +77,7 @@ pub(crate) fn read_document<'py>(
     };
     let Ok(text) = str::from_utf8(document) else {
         let error = gil::release(py, || explain_error::explain(document, kind, 0));
-        return Err(fail(error));
+        return Err(to_failure(error));
     };
     let mut reader = Reader {
         py,
@@ -98,20 +98,20 @@ pub(crate) fn read_document<'py>(
         (_, Some(error)) => Err(error.into()),
         (Ok(value), None) => Ok(value),
         (Err(ReadError), None) if reader.lexer.is_cancelled() => {
-            Err(fail(explain_error::cancelled_error(document)))
+            Err(to_failure(explain_error::cancelled_error(document)))
         }
         (Err(ReadError), None) => {
             let stopped_at = reader.lexer.position();
             let error = gil::release(py, || explain_error::explain(document, kind, stopped_at));
-            Err(fail(error))
+            Err(to_failure(error))
         }
     }
 }
 
 impl<'py> Reader<'_, 'py> {
-    /// Takes an object that Python has made. Stops reading if Python has failed.
+    /// Returns an object that Python has made. If Python has failed to make it, stores the exception and stops reading.
     #[inline]
-    pub(crate) fn check<T>(&mut self, object: PyResult<T>) -> ReadResult<T> {
+    pub(crate) fn check_object<T>(&mut self, object: PyResult<T>) -> ReadResult<T> {
         object.map_err(|error| {
             self.python_error = Some(error);
             ReadError
@@ -120,7 +120,7 @@ impl<'py> Reader<'_, 'py> {
 
     /// Skips the value of an optional field that could not be read, as [`Lexer::skip_unreadable_value`] does.
     #[cold]
-    pub(crate) fn skipped(&mut self, start: usize, field: &str) -> ReadResult<Option<Json>> {
+    pub(crate) fn skip_value(&mut self, start: usize, field: &str) -> ReadResult<Option<Json>> {
         if self.python_error.is_some() {
             return Err(ReadError);
         }
@@ -131,39 +131,39 @@ impl<'py> Reader<'_, 'py> {
     }
 
     #[inline(never)]
-    pub(crate) fn text(&mut self) -> ReadResult {
+    pub(crate) fn read_text(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
         Ok(ascii::new_str(self.py, &text).into_any().unbind())
     }
 
-    /// A string that often repeats, such as a status.
+    /// Reads a string that often repeats, such as a status. Equal strings share one str.
     #[inline(never)]
-    pub(crate) fn cached_text(&mut self) -> ReadResult {
+    pub(crate) fn read_cached_text(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
         Ok(self.caches.strings.get_or_make(self.py, &text).into_any())
     }
 
-    /// A role: a member of the enum, or a string if it is undocumented.
+    /// Reads a role. Returns a member of the enum Role, or a str if the role is undocumented.
     #[inline(never)]
-    pub(crate) fn role(&mut self) -> ReadResult {
+    pub(crate) fn read_role(&mut self) -> ReadResult {
         let text = self.lexer.read_string()?;
         match text.parse::<Role>() {
             Ok(role) => {
                 let role = builtin::role_member(self.py, role);
-                Ok(self.check(role)?.unbind())
+                Ok(self.check_object(role)?.unbind())
             }
             Err(_) => Ok(ascii::new_str(self.py, &text).into_any().unbind()),
         }
     }
 
     #[inline(never)]
-    pub(crate) fn boolean(&mut self) -> ReadResult {
-        let is_true = self.lexer.read_boolean()?;
-        Ok(PyBool::new(self.py, is_true).to_owned().into_any().unbind())
+    pub(crate) fn read_boolean(&mut self) -> ReadResult {
+        let boolean = self.lexer.read_boolean()?;
+        Ok(PyBool::new(self.py, boolean).to_owned().into_any().unbind())
     }
 
     #[inline(never)]
-    pub(crate) fn integer(&mut self) -> ReadResult {
+    pub(crate) fn read_integer(&mut self) -> ReadResult {
         let integer = self.lexer.read_integer()?;
         Ok(builtin::make_small_int(self.py, integer)
             .into_any()
@@ -171,7 +171,7 @@ impl<'py> Reader<'_, 'py> {
     }
 
     #[inline(never)]
-    pub(crate) fn decimal(&mut self) -> ReadResult {
+    pub(crate) fn read_decimal(&mut self) -> ReadResult {
         let number = self.lexer.read_number()?;
         let decimal = match number.digits {
             Some(digits) => self
@@ -183,83 +183,83 @@ impl<'py> Reader<'_, 'py> {
                 self.caches.decimals.make(self.py, &decimal.to_string())
             }
         };
-        self.check(decimal)
+        self.check_object(decimal)
     }
 
     #[inline(never)]
-    pub(crate) fn date(&mut self) -> ReadResult {
+    pub(crate) fn read_date(&mut self) -> ReadResult {
         let date = self.lexer.read_date()?;
         let date = builtin::make_date(self.py, date);
-        Ok(self.check(date)?.into_any().unbind())
+        Ok(self.check_object(date)?.into_any().unbind())
     }
 
     /// Reads the timestamp of the field at a position. If a datetime cannot hold all its digits, `extra` gets the exact JSON.
     #[inline(never)]
-    pub(crate) fn timestamp(
+    pub(crate) fn read_timestamp(
         &mut self,
         position: usize,
         extra: &mut Option<Box<Extra>>,
     ) -> ReadResult {
         let timestamp = self.lexer.read_timestamp()?;
         let value = builtin::make_datetime(self.py, timestamp);
-        let value = self.check(value)?;
+        let value = self.check_object(value)?;
         if !builtin::has_whole_microseconds(timestamp) {
             let exact = scalar::format_timestamp(&timestamp);
             let extra = extra.get_or_insert_default();
-            extra.exact.push((position, Json::string(exact)));
+            extra.exact_timestamps.push((position, Json::string(exact)));
         }
         Ok(value.into_any().unbind())
     }
 
-    /// A JSON object of any content, as a RawJson.
+    /// Reads a JSON object of any content, as a RawJson.
     #[inline(never)]
-    pub(crate) fn raw_object(&mut self) -> ReadResult {
+    pub(crate) fn read_raw_object(&mut self) -> ReadResult {
         if self.lexer.peek() != b'{' {
             return Err(ReadError);
         }
-        let object = json::make_raw_json(self.py, self.raw()?);
-        Ok(self.check(object)?.unbind())
+        let object = json::make_raw_json(self.py, self.read_raw()?);
+        Ok(self.check_object(object)?.unbind())
     }
 
-    /// Any value, as JSON text.
-    pub(crate) fn raw(&mut self) -> ReadResult<Json> {
+    /// Reads any value, as JSON text.
+    pub(crate) fn read_raw(&mut self) -> ReadResult<Json> {
         Ok(Json::from_raw(self.lexer.read_raw()?))
     }
 
-    /// An object whose values are strings, as a read-only mapping.
+    /// Reads an object whose values are strings, as a read-only mapping.
     #[inline(never)]
-    pub(crate) fn strings(&mut self) -> ReadResult {
+    pub(crate) fn read_string_map(&mut self) -> ReadResult {
         let strings = PyDict::new(self.py);
         let mut has_more = self.lexer.begin_object()?;
         while has_more {
             let name = self.lexer.read_name()?;
             let name = self.caches.strings.get_or_make(self.py, &name);
-            let value = self.text()?;
-            let added = strings.set_item(name, value);
-            self.check(added)?;
+            let value = self.read_text()?;
+            let set_result = strings.set_item(name, value);
+            self.check_object(set_result)?;
             has_more = self.lexer.next_field()?;
         }
         let mapping = PyMappingProxy::new(self.py, strings.as_mapping());
         Ok(mapping.into_any().unbind())
     }
 
-    /// An array of models, as a tuple.
+    /// Reads an array of models, as a tuple.
     #[inline]
-    pub(crate) fn many(&mut self, read: ReadModel) -> ReadResult {
+    pub(crate) fn read_array(&mut self, read: ReadModel) -> ReadResult {
         let first = self.caches.items.len();
-        match self.items(read) {
+        match self.read_items(read) {
             Ok(()) => {
                 let items = PyTuple::new(self.py, self.caches.items.drain(first..));
-                Ok(untrack_tuple(self.check(items)?).into_any().unbind())
+                Ok(untrack_tuple(self.check_object(items)?).into_any().unbind())
             }
-            Err(stopped) => {
+            Err(error) => {
                 self.caches.items.truncate(first);
-                Err(stopped)
+                Err(error)
             }
         }
     }
 
-    fn items(&mut self, read: ReadModel) -> ReadResult<()> {
+    fn read_items(&mut self, read: ReadModel) -> ReadResult<()> {
         let mut has_more = self.lexer.begin_array()?;
         while has_more {
             let item = read(self)?;

@@ -19,7 +19,8 @@ thread_local! {
 }
 
 impl ReaderCaches {
-    /// Takes the caches of this thread, or makes new ones. Nothing stays borrowed, so Python may be called while they are used.
+    /// Takes the caches of this thread, or makes new ones. The caches are moved, not borrowed: Python may be
+    /// called while they are in use.
     pub(crate) fn take() -> Box<Self> {
         CACHES.take().unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use crate::python::{ascii, object_cache::ObjectCache};
 /// Maximum length of a cached string, in bytes.
 const MAX_LENGTH: usize = 15;
 
-/// Makes str objects, and caches recent short ones.
+/// Makes str objects, and caches recent short strings.
 #[derive(Default)]
 pub(crate) struct StringCache(ObjectCache<Key, PyString>);
 
@@ -33,7 +33,7 @@ struct Key {
 }
 
 impl Key {
-    /// `None` if the text is too long.
+    /// Returns `None` if the text is too long to be cached.
     #[inline]
     fn new(text: &str) -> Option<Self> {
         let text = text.as_bytes();
@@ -57,7 +57,7 @@ impl Key {
         })
     }
 
-    /// Returns a number that differs for most different strings.
+    /// Returns a hash, which differs for most different strings.
     #[inline]
     fn hash(self) -> u64 {
         let (first, last) = (self.bytes as u64, (self.bytes >> 64) as u64);

@@ -15,7 +15,8 @@ use pyo3::{
 
 use crate::python::{builtin, untrack::untrack};
 
-/// Maximum length of a number that becomes a Python number, because Python takes quadratic time. Longer ones become str.
+/// Maximum length of a JSON number that is converted to a Python number, which takes Python quadratic time. Longer numbers are
+/// converted to str.
 const MAX_NUMBER_LENGTH: usize = 100_000;
 
 /// JSON that stays text: a value nested too deep for Python objects.
@@ -39,11 +40,11 @@ impl RawJson {
         let (Ok(other), CompareOp::Eq | CompareOp::Ne) = (other.cast::<Self>(), operation) else {
             return py.NotImplemented();
         };
-        let is_true = (self.0 == other.get().0) == matches!(operation, CompareOp::Eq);
-        PyBool::new(py, is_true).to_owned().into_any().unbind()
+        let result = (self.0 == other.get().0) == matches!(operation, CompareOp::Eq);
+        PyBool::new(py, result).to_owned().into_any().unbind()
     }
 
-    /// A constant, because equal values can have different texts.
+    /// Returns a constant: equal values need equal hashes, even if their JSON texts differ.
     fn __hash__(&self) -> isize {
         0
     }
@@ -74,7 +75,7 @@ pub(crate) fn parse_valid_text<'py>(py: Python<'py>, json: &str) -> PyResult<Bou
         lexer: Lexer::new(json),
         depth: 0,
     };
-    builder.value()
+    builder.build_value()
 }
 
 pub(crate) fn fields_to_dict<'py>(
@@ -95,7 +96,7 @@ fn internal_error(LexError: LexError) -> PyErr {
     )
 }
 
-/// Converts text that is known to be JSON.
+/// Builds Python objects from text that is known to be JSON.
 struct Builder<'t, 'py> {
     py: Python<'py>,
     lexer: Lexer<'t>,
@@ -103,57 +104,57 @@ struct Builder<'t, 'py> {
 }
 
 impl<'py> Builder<'_, 'py> {
-    fn value(&mut self) -> PyResult<Bound<'py, PyAny>> {
+    fn build_value(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         match self.lexer.peek() {
             b'{' | b'[' if self.depth == Json::MAX_DEPTH => {
                 let json = Json::from_raw(self.lexer.read_raw().map_err(internal_error)?);
                 make_raw_json(py, json)
             }
-            b'{' => self.object(),
-            b'[' => self.array(),
+            b'{' => self.build_dict(),
+            b'[' => self.build_list(),
             b'"' => {
                 let text = self.lexer.read_wtf8().map_err(internal_error)?;
                 Ok(make_str(py, &text)?.into_any())
             }
             b't' | b'f' => {
-                let is_true = self.lexer.read_boolean().map_err(internal_error)?;
-                Ok(PyBool::new(py, is_true).to_owned().into_any())
+                let boolean = self.lexer.read_boolean().map_err(internal_error)?;
+                Ok(PyBool::new(py, boolean).to_owned().into_any())
             }
             b'n' => {
                 self.lexer.read_null().map_err(internal_error)?;
                 Ok(py.None().into_bound(py))
             }
-            _ => self.number(),
+            _ => self.build_number(),
         }
     }
 
-    fn object(&mut self) -> PyResult<Bound<'py, PyAny>> {
+    fn build_dict(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let dict = PyDict::new(self.py);
         self.depth += 1;
         let mut has_more = self.lexer.begin_object().map_err(internal_error)?;
         while has_more {
             let name = self.lexer.read_wtf8_name().map_err(internal_error)?;
-            dict.set_item(make_str(self.py, &name)?, self.value()?)?;
+            dict.set_item(make_str(self.py, &name)?, self.build_value()?)?;
             has_more = self.lexer.next_field().map_err(internal_error)?;
         }
         self.depth -= 1;
         Ok(dict.into_any())
     }
 
-    fn array(&mut self) -> PyResult<Bound<'py, PyAny>> {
+    fn build_list(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let mut items = Vec::new();
         self.depth += 1;
         let mut has_more = self.lexer.begin_array().map_err(internal_error)?;
         while has_more {
-            items.push(self.value()?);
+            items.push(self.build_value()?);
             has_more = self.lexer.next_item().map_err(internal_error)?;
         }
         self.depth -= 1;
         Ok(PyList::new(self.py, items)?.into_any())
     }
 
-    fn number(&mut self) -> PyResult<Bound<'py, PyAny>> {
+    fn build_number(&mut self) -> PyResult<Bound<'py, PyAny>> {
         let digits = self.lexer.read_number().map_err(internal_error)?.text;
         if digits.len() > MAX_NUMBER_LENGTH {
             return Ok(PyString::new(self.py, digits).into_any());

@@ -1,4 +1,4 @@
-//! Writes the arguments of a create as the JSON body of its request, and checks the core's rules.
+//! Writes the arguments of a create as the JSON body of its request, and checks the body with the rules of the crate `dealkit`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -20,7 +20,8 @@ use crate::{
 
 /// Writes the arguments as JSON, without those whose value is the object `omitted`.
 ///
-/// Returns `None` if Python code must convert an argument first. With `is_converted`, it has, and the argument is a violation.
+/// Returns `None` if Python code must convert an argument first. `is_converted` is true after Python code has converted the
+/// arguments: then an argument that still needs conversion is a violation.
 pub(crate) fn write_agent_body(
     arguments: &Bound<'_, PyDict>,
     omitted: &Bound<'_, PyAny>,
@@ -31,12 +32,12 @@ pub(crate) fn write_agent_body(
         writer: Writer::for_create(validate),
         ..AgentBody::default()
     };
-    body.writer.bracket('{');
+    body.writer.write_bracket('{');
     for (name, value) in arguments {
         if value.is(omitted) {
             continue;
         }
-        let Some(name) = body.writer.name(&name, Location::Root) else {
+        let Some(name) = body.writer.read_name(&name, Location::Root) else {
             continue;
         };
         // A profile that is not a dict is written like any other value, and the rules reject it.
@@ -50,7 +51,7 @@ pub(crate) fn write_agent_body(
             _ => body.write_argument(name, &value),
         }
     }
-    body.writer.bracket('}');
+    body.writer.write_bracket('}');
     if body.writer.needs_conversion() && !is_converted {
         return Ok(None);
     }
@@ -67,17 +68,18 @@ const EXTRA: &str = "extra";
 struct AgentBody {
     writer: Writer,
     /// JSON pointers of the undocumented fields in `extra`, which may be sent.
-    extra: BTreeSet<String>,
+    extra_pointers: BTreeSet<String>,
     violations: Vec<Violation>,
 }
 
 impl AgentBody {
     fn write_argument(&mut self, name: &str, value: &Bound<'_, PyAny>) {
         let location = Location::Field(&Location::Root, name);
-        self.writer.field(name, |writer| match date_to_text(value) {
-            Some(date) => writer.text(&date),
-            None => writer.value(value, location),
-        });
+        self.writer
+            .write_field(name, |writer| match date_to_text(value) {
+                Some(date) => writer.write_text(&date),
+                None => writer.write_value(value, location),
+            });
     }
 
     /// Writes the profile, with the wire names of its fields.
@@ -96,35 +98,35 @@ impl AgentBody {
         }
         let Self {
             writer,
-            extra: pointers,
+            extra_pointers,
             violations,
         } = self;
         let mut names = BTreeSet::new();
-        let mut duplicate = None;
+        let mut duplicate_name = None;
         let profile_location = Location::Field(&Location::Root, PROFILE);
-        writer.field(PROFILE, |writer| {
-            writer.container(profile_location, |writer| {
-                writer.bracket('{');
+        writer.write_field(PROFILE, |writer| {
+            writer.write_container(profile_location, |writer| {
+                writer.write_bracket('{');
                 for (name, value, is_extra) in &fields {
-                    let Some(name) = writer.name(name, profile_location) else {
+                    let Some(name) = writer.read_name(name, profile_location) else {
                         continue;
                     };
                     let name = if *is_extra { name } else { wire_name(name) };
                     if !names.insert(name) {
-                        duplicate = Some(name);
+                        duplicate_name = Some(name);
                     }
                     let location = Location::Field(&profile_location, name);
                     if *is_extra {
-                        pointers.insert(location.pointer());
+                        extra_pointers.insert(location.pointer());
                     } else if name == EXTRA {
                         violations.push(extra_violation(location, value));
                     }
-                    writer.field(name, |writer| writer.value(value, location));
+                    writer.write_field(name, |writer| writer.write_value(value, location));
                 }
-                writer.bracket('}');
+                writer.write_bracket('}');
             });
         });
-        match duplicate {
+        match duplicate_name {
             None => Ok(()),
             Some(wire) => Err(Failure::Type(format!(
                 "profile names one field twice: {} is {wire}",
@@ -140,89 +142,92 @@ impl AgentBody {
         arguments: &Bound<'_, PyDict>,
         omitted: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        // A copy, because another thread may change the original.
+        // The dict is copied, because another thread may change the original.
         for (name, value) in extra.copy()? {
-            let Some(name) = self.writer.name(&name, Location::Root) else {
+            let Some(name) = self.writer.read_name(&name, Location::Root) else {
                 continue;
             };
-            let is_same = |(other, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-                builtin::as_str(&other) == Some(name) && !value.is(omitted)
+            let is_same_name = |(argument_name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+                builtin::as_str(&argument_name) == Some(name) && !value.is(omitted)
             };
-            if name != EXTRA && arguments.iter().any(is_same) {
+            if name != EXTRA && arguments.iter().any(is_same_name) {
                 let message = "extra must not hold a field that is also given as an argument";
                 return Err(Failure::Type(message.to_owned()));
             }
             let location = Location::Field(&Location::Root, name);
-            self.extra.insert(location.pointer());
+            self.extra_pointers.insert(location.pointer());
             self.writer
-                .field(name, |writer| writer.value(&value, location));
+                .write_field(name, |writer| writer.write_value(&value, location));
         }
         Ok(())
     }
 
-    /// Returns the JSON. Fails if a value could not be written or, with `validate`, breaks a rule.
+    /// Returns the JSON. Fails if a value could not be written or, with `validate`, if the body breaks a rule.
     fn finish(self, validate: bool) -> Result<String> {
         let (text, unwritable) = self.writer.finish()?;
         let mut violations = Vec::new();
         if let Err(error) = CreateAgent::from_json(&text, UnknownFields::Reject) {
             // An unknown argument is rejected even without `validate`, as in the signature of `create`.
             let is_rejected = |violation: &&Violation| match &violation.code {
-                ViolationCode::UnknownField if self.extra.contains(&violation.pointer) => false,
-                ViolationCode::UnknownField => validate || !in_profile(violation),
+                ViolationCode::UnknownField if self.extra_pointers.contains(&violation.pointer) => {
+                    false
+                }
+                ViolationCode::UnknownField => validate || !is_in_profile(violation),
                 _ => validate,
             };
-            let rejected = error.violations().iter().filter(is_rejected);
-            violations.extend(rejected.cloned().map(add_advice));
+            let rejected_violations = error.violations().iter().filter(is_rejected);
+            violations.extend(rejected_violations.cloned().map(add_extra_advice));
         }
         let unwritable = self.violations.into_iter().chain(unwritable).collect();
-        ValidationError::check(merge(violations, unwritable))?;
+        ValidationError::check(merge_violations(violations, unwritable))?;
         Ok(text)
     }
 }
 
 /// Returns the violation of an `extra` that is not a dict.
 fn extra_violation(location: Location<'_>, value: &Bound<'_, PyAny>) -> Violation {
-    let found = builtin::type_name(value);
+    let actual_type = builtin::type_name(value);
     Violation::new(
         location.pointer(),
         ViolationCode::WrongType,
-        format!("must be an object of undocumented fields, got {found}"),
+        format!("must be an object of undocumented fields, got {actual_type}"),
     )
 }
 
-fn in_profile(violation: &Violation) -> bool {
+fn is_in_profile(violation: &Violation) -> bool {
     violation.pointer.starts_with("/profile/")
 }
 
-/// Adds advice on undocumented fields to a violation that concerns one.
-fn add_advice(mut violation: Violation) -> Violation {
-    if violation.code == ViolationCode::UnknownField && in_profile(&violation) {
+/// Adds advice to a violation that concerns an undocumented field.
+fn add_extra_advice(mut violation: Violation) -> Violation {
+    if violation.code == ViolationCode::UnknownField && is_in_profile(&violation) {
         let detail = &mut violation.detail;
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
     }
     violation
 }
 
-/// Formats a date, the only field with a Python type of its own. Returns `None` for other types, datetime included.
+/// Formats a date. Returns `None` for objects of other types, datetime included. The date of birth is the only field whose Python
+/// type is not a type of JSON.
 fn date_to_text(value: &Bound<'_, PyAny>) -> Option<String> {
     let date = value.cast_exact::<PyDate>().ok()?;
     builtin::to_naive_date(date).map(dealkit::internal::scalar::format_date)
 }
 
-/// Merges violations of the rules with violations by unwritable values. An unwritable value was written as null, so its violation
-/// replaces the rules' violation at the same pointer.
-fn merge(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
-    let mut others = Vec::new();
+/// Merges the violations of rules with the violations of unwritable values. An unwritable value was written as null, which may also
+/// break a rule. Its own violation replaces the rule's violation at the same pointer.
+fn merge_violations(mut violations: Vec<Violation>, unwritable: Vec<Violation>) -> Vec<Violation> {
+    let mut additional_violations = Vec::new();
     for unwritable in unwritable {
         match violations
             .iter_mut()
             .find(|violation| violation.pointer == unwritable.pointer)
         {
             Some(violation) => *violation = unwritable,
-            None => others.push(unwritable),
+            None => additional_violations.push(unwritable),
         }
     }
-    violations.extend(others);
+    violations.extend(additional_violations);
     violations
 }
 
@@ -243,12 +248,12 @@ fn wire_name(name: &str) -> &str {
 /// Converts a wire name to snake_case: `partnerUUID` to `partner_uuid`.
 fn snake_case(wire: &str) -> String {
     let mut snake = String::new();
-    let mut after_lower = false;
+    let mut is_after_lower = false;
     for letter in wire.chars() {
-        if letter.is_ascii_uppercase() && after_lower {
+        if letter.is_ascii_uppercase() && is_after_lower {
             snake.push('_');
         }
-        after_lower = letter.is_ascii_lowercase();
+        is_after_lower = letter.is_ascii_lowercase();
         snake.push(letter.to_ascii_lowercase());
     }
     snake

@@ -25,7 +25,8 @@ pub(crate) enum CallResult {
 }
 
 impl CallResult {
-    /// Converts the result to the body's value or, with `raw`, to the whole response; for a `CreateOnce`, to a [`BulkResult`].
+    /// Converts the result of a `Call` to the value of its body or, with `raw`, to the whole response. Converts the result of a
+    /// `CreateOnce` to a [`BulkResult`].
     pub(crate) fn into_object(
         self,
         py: Python<'_>,
@@ -81,7 +82,7 @@ pub(crate) struct LedgerRecord {
     agent_id: Option<String>,
     /// The time at which an earlier run sent the row.
     sent_at: Option<Py<PyDateTime>>,
-    /// True if the earlier run sent another request.
+    /// True if the earlier run sent a different request for this row.
     request_differs: bool,
     /// A Failure if the result could not be written to the ledger.
     error: Option<Py<PyAny>>,
@@ -157,7 +158,7 @@ impl ItemResult {
 
 impl RecordFields {
     fn into_object(self, py: Python<'_>) -> PyResult<Py<LedgerRecord>> {
-        let sent_at = self.sent_at.map(|at| builtin::make_datetime(py, at));
+        let sent_at = self.sent_at.map(|time| builtin::make_datetime(py, time));
         let error = self
             .error
             .map(|error| into_python::<()>(py, Err(error.into())));

@@ -1,5 +1,5 @@
-//! Generates a Python class for each response model from the core's field table. Reading, equality, repr, pickling, dicts and
-//! JSON are driven by the same table.
+//! Generates a Python class for each response model from the field table of the crate `dealkit`. The same table
+//! drives reading, equality, repr, pickling, dicts and JSON.
 
 use dealkit::internal::schema;
 #[cfg(debug_assertions)]
@@ -14,7 +14,7 @@ use crate::{
     models::{
         model::Model,
         read_field,
-        schema::{Class, Parts, describe, field, often_repeats},
+        schema::{Class, Parts, describe_fields, field_at, often_repeats},
     },
     python::untrack::untrack,
 };
@@ -61,7 +61,7 @@ macro_rules! models {
                     extra,
                 };
                 let model = Bound::new(reader.py, (model, Model));
-                Ok(untrack(reader.check(model)?).into_any().unbind())
+                Ok(untrack(reader.check_object(model)?).into_any().unbind())
             }
 
             fn parts<'a>(this: &'a Bound<'_, PyAny>) -> PyResult<Parts<'a>> {
@@ -80,7 +80,7 @@ macro_rules! models {
         impl $model {
             #[classattr]
             fn __dealkit_fields__(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
-                describe(py, Self::MODEL.fields)
+                describe_fields(py, Self::MODEL.fields)
             }
         }
     )+
@@ -99,7 +99,7 @@ macro_rules! models {
 
     (@field $field:ident) => {
         const {
-            field(Self::MODEL, Position::$field as usize)
+            field_at(Self::MODEL, Position::$field as usize)
         }
     };
 
@@ -107,7 +107,7 @@ macro_rules! models {
         read_field::read_value(
             $reader,
             models!(@field $field),
-            const { often_repeats(field(Self::MODEL, Position::$field as usize)) },
+            const { often_repeats(field_at(Self::MODEL, Position::$field as usize)) },
             Position::$field as usize,
             &mut $extra,
         )?

@@ -9,7 +9,8 @@ use crate::{
     python::failure::{EntryResult, Failure, run_entry},
 };
 
-/// Makes a RawJson from JSON text. A native constructor could not return a `Failure`, so this is a function.
+/// Makes a RawJson from JSON text. This is a function, because a native constructor could not return a
+/// `Failure`.
 #[pyfunction]
 pub(crate) fn raw_json<'py>(text: &Bound<'py, PyString>) -> EntryResult<'py> {
     let py = text.py();
@@ -29,7 +30,7 @@ pub(crate) fn json_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> EntryResu
     run_entry(value.py(), || {
         write::to_json(value)?
             .map(|json| json.to_string())
-            // The message may contain names from the value: it is test data of the developer.
+            // The message may contain field names from the value, because the value is test data that a developer has written.
             .map_err(
                 |Violation {
                      pointer, detail, ..

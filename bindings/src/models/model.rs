@@ -1,7 +1,7 @@
 //! The base class of all response models.
 //!
-//! `dealkit._models.classes` adds the methods that run Python code, such as the constructor, `from_json` and `to_dict`. These
-//! call the methods here, whose names begin with an underscore.
+//! `dealkit._models.classes` adds the methods that run Python code, such as the constructor, `from_json` and `to_dict`. They call
+//! the methods of this class whose names begin with an underscore.
 
 use dealkit::Json;
 use pyo3::{
@@ -71,7 +71,7 @@ impl Model {
         })
     }
 
-    /// Lists the unreadable fields of this model and of nested ones, each as `(pointer, expected kind, RawJson)`.
+    /// Lists the unreadable fields of this model and of nested models, each as `(pointer, expected kind, RawJson)`.
     fn _unreadable<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
         run_entry(py, || {
@@ -93,7 +93,7 @@ impl Model {
             let class = Class::find(&this.get_type())?;
             let (values, extra) = (class.parts)(this)?;
             let mut text = String::new();
-            if let Some(value) = extra.and_then(|extra| extra.unknown.get(name)) {
+            if let Some(value) = extra.and_then(|extra| extra.unknown_fields.get(name)) {
                 text.push_str(value.as_str());
             } else {
                 let mut fields = class.model.fields.iter().zip(values).enumerate();
@@ -123,7 +123,7 @@ impl Model {
         run_entry(py, || {
             let (_, extra) = (Class::find(&this.get_type())?.parts)(this)?;
             let fields = match extra {
-                Some(extra) => json::fields_to_dict(py, &extra.unknown)?,
+                Some(extra) => json::fields_to_dict(py, &extra.unknown_fields)?,
                 None => PyDict::new(py),
             };
             Ok(PyMappingProxy::new(py, fields.as_mapping()))

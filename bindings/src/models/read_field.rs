@@ -7,7 +7,7 @@ use crate::{
         extra::Extra,
         reader::{ReadError, ReadResult, Reader},
     },
-    models::schema::{Field, FieldKind, Presence, class, empty_value, is_role},
+    models::schema::{Field, FieldKind, Presence, empty_value, get_class, is_role},
 };
 
 /// Reads the value of a field; `None` if an optional field is null, or unreadable and skipped. `extra` gets the JSON of a
@@ -25,7 +25,7 @@ pub(crate) fn read_value(
 ) -> ReadResult<Option<Py<PyAny>>> {
     let kind = field.kind;
     if let (FieldKind::Timestamp, Some(extra)) = (kind, extra.as_mut()) {
-        // If a name occurs twice, the last value counts.
+        // If a field occurs twice in the document, its last value counts.
         extra.remove_exact(position);
     }
     if field.presence != Presence::Required && reader.lexer.peek() == b'n' {
@@ -34,23 +34,23 @@ pub(crate) fn read_value(
     }
     let start = reader.lexer.position();
     let value = match kind {
-        kind if is_role(kind) => reader.role(),
+        kind if is_role(kind) => reader.read_role(),
         FieldKind::String | FieldKind::Identifier | FieldKind::ExtensibleEnum(_) => {
             if often_repeats {
-                reader.cached_text()
+                reader.read_cached_text()
             } else {
-                reader.text()
+                reader.read_text()
             }
         }
-        FieldKind::Boolean => reader.boolean(),
-        FieldKind::Integer => reader.integer(),
-        FieldKind::Decimal => reader.decimal(),
-        FieldKind::Date => reader.date(),
-        FieldKind::Timestamp => reader.timestamp(position, extra),
-        FieldKind::JsonObject => reader.raw_object(),
-        FieldKind::StringMap => reader.strings(),
-        FieldKind::Model(model) => (class(model).read)(reader),
-        FieldKind::ModelList(model) => reader.many(class(model).read),
+        FieldKind::Boolean => reader.read_boolean(),
+        FieldKind::Integer => reader.read_integer(),
+        FieldKind::Decimal => reader.read_decimal(),
+        FieldKind::Date => reader.read_date(),
+        FieldKind::Timestamp => reader.read_timestamp(position, extra),
+        FieldKind::JsonObject => reader.read_raw_object(),
+        FieldKind::StringMap => reader.read_string_map(),
+        FieldKind::Model(model) => (get_class(model).read)(reader),
+        FieldKind::ModelList(model) => reader.read_array(get_class(model).read),
     };
     match value {
         Err(ReadError) if field.presence != Presence::Required => {
@@ -70,8 +70,8 @@ fn skip_unreadable(
     start: usize,
     extra: &mut Option<Box<Extra>>,
 ) -> ReadResult<()> {
-    if let Some(json) = reader.skipped(start, field.wire)? {
-        let unknown = &mut extra.get_or_insert_default().unknown;
+    if let Some(json) = reader.skip_value(start, field.wire)? {
+        let unknown = &mut extra.get_or_insert_default().unknown_fields;
         unknown.insert(field.wire.to_owned(), json);
     }
     Ok(())
@@ -83,8 +83,11 @@ pub(crate) fn read_undocumented(
     name: String,
     extra: &mut Option<Box<Extra>>,
 ) -> ReadResult<()> {
-    let value = reader.raw()?;
-    extra.get_or_insert_default().unknown.insert(name, value);
+    let value = reader.read_raw()?;
+    extra
+        .get_or_insert_default()
+        .unknown_fields
+        .insert(name, value);
     Ok(())
 }
 

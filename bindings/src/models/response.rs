@@ -10,11 +10,11 @@ use crate::{
         reader::{ShouldContinue, read_document},
         value as json,
     },
-    models::{schema::class, unreadable_fields},
+    models::{schema::get_class, unreadable_fields},
     python::failure::{EntryResult, Failure, Result, header_pairs, run_entry, version_text},
 };
 
-/// The model in the body of a response; `None` for any JSON.
+/// The model in the body of a response; `None` if the body may be any JSON.
 pub(crate) type BodyModel = Option<&'static schema::Model>;
 
 pub(crate) type ResponseResult = Result<dealkit::RawResponse, Arc<dealkit::Error>>;
@@ -46,11 +46,11 @@ pub(crate) fn read_body<'py>(
     body_model: BodyModel,
     should_continue: ShouldContinue<'_>,
 ) -> Result<Bound<'py, PyAny>> {
-    let fail = |error| response.clone().into_decode_error(error).into();
+    let to_failure = |error| response.clone().into_decode_error(error).into();
     let body = &**response.body();
     match body_model {
         Some(model) => {
-            let class = class(model);
+            let class = get_class(model);
             let unreadable = response.unreadable();
             let model = read_document(
                 py,
@@ -59,7 +59,7 @@ pub(crate) fn read_body<'py>(
                 class.read,
                 unreadable,
                 should_continue,
-                fail,
+                to_failure,
             )?;
             if unreadable == Unreadable::Skip {
                 response.report_skipped(&unreadable_fields::find(&model, class)?);

@@ -1,4 +1,4 @@
-//! The core's field table as seen from Python: kinds of fields, and the class of each model.
+//! The field table of the crate `dealkit` as seen from Python: kinds of fields, and the class of each model.
 
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ pub(crate) fn empty_value(kind: FieldKind, py: Python<'_>) -> Py<PyAny> {
     }
 }
 
-/// True if the value is a role: a member of the enum Role, or a str if it is undocumented.
+/// True if a field of this kind holds a role: a member of the enum Role, or a str if the role is undocumented.
 pub(crate) const fn is_role(kind: FieldKind) -> bool {
     matches!(kind, FieldKind::ExtensibleEnum(name) if matches!(name.as_bytes(), b"AssignedRole"))
 }
@@ -55,10 +55,11 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Finds the entry of a Python class.
+    /// Finds the entry of a Python class in the table of classes.
     pub(crate) fn find(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
-        let mut all = CLASSES.get().copied().unwrap_or_default().iter();
-        all.find(|entry| entry.is(class))
+        let mut entries = CLASSES.get().copied().unwrap_or_default().iter();
+        entries
+            .find(|entry| entry.is(class))
             .ok_or_else(|| PyTypeError::new_err("this class is not a model of dealkit"))
     }
 
@@ -82,19 +83,22 @@ pub(crate) fn register_classes(classes: &'static [Class]) {
     clippy::indexing_slicing,
     reason = "CLASSES has one entry for each model of the field table, in its order"
 )]
-pub(crate) fn class(model: &schema::Model) -> &'static Class {
+pub(crate) fn get_class(model: &schema::Model) -> &'static Class {
     &CLASSES.get().copied().unwrap_or_default()[model.index]
 }
 
 /// Returns the field of a model at a position in the field table.
 #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
-pub(crate) const fn field(model: &'static schema::Model, at: usize) -> &'static Field {
-    &model.fields[at]
+pub(crate) const fn field_at(model: &'static schema::Model, position: usize) -> &'static Field {
+    &model.fields[position]
 }
 
 /// Describes the fields for Python code, the stubs and tests. Each is a tuple `(attribute, wire name, kind, presence, show,
 /// doc)`.
-pub(crate) fn describe<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Bound<'py, PyTuple>> {
+pub(crate) fn describe_fields<'py>(
+    py: Python<'py>,
+    fields: &[Field],
+) -> PyResult<Bound<'py, PyTuple>> {
     let fields = fields.iter().map(|field| {
         let kind = match field.kind {
             kind if is_role(kind) => "role".to_owned(),

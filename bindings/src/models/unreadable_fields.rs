@@ -13,37 +13,47 @@ use crate::{
 
 /// Returns the unreadable fields. Their JSON is in `extra`, with the undocumented fields.
 pub(crate) fn find(model: &Bound<'_, PyAny>, class: &Class) -> Result<Vec<UnreadableField>> {
-    let mut found = Vec::new();
-    add_fields(model, class, Location::Root, &mut found)?;
-    Ok(found)
+    let mut unreadable_fields = Vec::new();
+    add_unreadable_fields(model, class, Location::Root, &mut unreadable_fields)?;
+    Ok(unreadable_fields)
 }
 
-fn add_fields(
+fn add_unreadable_fields(
     model: &Bound<'_, PyAny>,
     class: &Class,
     location: Location<'_>,
-    found: &mut Vec<UnreadableField>,
+    unreadable_fields: &mut Vec<UnreadableField>,
 ) -> PyResult<()> {
     let (values, extra) = (class.parts)(model)?;
     for (field, value) in class.model.fields.iter().zip(values) {
         let location = Location::Field(&location, field.wire);
         let value = value.bind(model.py());
         match (
-            extra.and_then(|extra| extra.unknown.get(field.wire)),
+            extra.and_then(|extra| extra.unknown_fields.get(field.wire)),
             field.kind,
         ) {
-            (Some(json), kind) => found.push(UnreadableField::new(
+            (Some(json), kind) => unreadable_fields.push(UnreadableField::new(
                 location.pointer(),
                 Expected::from_kind(kind),
                 json.clone(),
             )),
             (None, FieldKind::Model(inner)) if !value.is_none() => {
-                add_fields(value, schema::class(inner), location, found)?;
+                add_unreadable_fields(
+                    value,
+                    schema::get_class(inner),
+                    location,
+                    unreadable_fields,
+                )?;
             }
             (None, FieldKind::ModelList(inner)) => {
                 for (index, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                     let location = Location::Item(&location, index);
-                    add_fields(&item, schema::class(inner), location, found)?;
+                    add_unreadable_fields(
+                        &item,
+                        schema::get_class(inner),
+                        location,
+                        unreadable_fields,
+                    )?;
                 }
             }
             _ => {}

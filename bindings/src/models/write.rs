@@ -12,7 +12,7 @@ use pyo3::{
 
 use crate::{
     json::{extra::Extra, value as json},
-    models::schema::{Class, Field, FieldKind, Presence, class},
+    models::schema::{Class, Field, FieldKind, Presence, get_class},
     python::builtin,
 };
 
@@ -22,8 +22,8 @@ const DATE_POINTER: &str = "/date_of_birth";
 /// Maximum nesting depth of a request. The sandbox has the same limit.
 const MAX_DEPTH: usize = 128;
 
-/// Maximum length of the JSON, in bytes. `MAX_VALUES` limits the number of values: a few lists that contain each other many
-/// times would exceed all memory.
+/// Maximum length of the JSON, in bytes. `MAX_VALUES` limits the number of values. Without limits, the JSON of a few lists that
+/// contain each other many times would exceed the memory.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 pub(crate) fn write_model(
@@ -43,7 +43,7 @@ pub(crate) fn write_model(
     for (at, (field, value)) in class.model.fields.iter().zip(values).enumerate() {
         let value = value.bind(py);
         // The JSON of an unreadable field is in `extra`, and is written below.
-        if extra.is_some_and(|extra| extra.unknown.contains_key(field.wire)) {
+        if extra.is_some_and(|extra| extra.unknown_fields.contains_key(field.wire)) {
             continue;
         }
         if value.is_none() {
@@ -56,7 +56,7 @@ pub(crate) fn write_model(
         begin(out, field.wire);
         write_field(at, field, value, extra, out)?;
     }
-    for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown) {
+    for (name, value) in extra.into_iter().flat_map(|extra| &extra.unknown_fields) {
         begin(out, name);
         out.push_str(value.as_str());
     }
@@ -67,15 +67,15 @@ pub(crate) fn write_model(
     Ok(())
 }
 
-/// Writes the value, which is not None, of the field at position `at`.
+/// Writes the value, which is not None, of the field at this position.
 pub(crate) fn write_field(
-    at: usize,
+    position: usize,
     field: &Field,
     value: &Bound<'_, PyAny>,
     extra: Option<&Extra>,
     out: &mut String,
 ) -> PyResult<()> {
-    match extra.and_then(|extra| extra.exact(at)) {
+    match extra.and_then(|extra| extra.exact_json(position)) {
         Some(exact) => {
             out.push_str(exact.as_str());
             Ok(())
@@ -122,14 +122,14 @@ fn write_value(field: &Field, value: &Bound<'_, PyAny>, out: &mut String) -> PyR
             }
             out.push('}');
         }
-        FieldKind::Model(model) => write_model(value, class(model), out)?,
+        FieldKind::Model(model) => write_model(value, get_class(model), out)?,
         FieldKind::ModelList(model) => {
             out.push('[');
             for (at, item) in value.cast::<PyTuple>()?.iter().enumerate() {
                 if at > 0 {
                     out.push(',');
                 }
-                write_model(&item, class(model), out)?;
+                write_model(&item, get_class(model), out)?;
             }
             out.push(']');
         }
@@ -158,7 +158,7 @@ fn write_string(text: &str, out: &mut String) {
 /// Converts objects of built-in types to JSON. Returns the first violation if a value cannot be JSON.
 pub(crate) fn to_json(value: &Bound<'_, PyAny>) -> PyResult<Result<Json, Violation>> {
     let mut writer = Writer::default();
-    writer.value(value, Location::Root);
+    writer.write_value(value, Location::Root);
     let (text, violations) = writer.finish()?;
     Ok(
         match (violations.into_iter().next(), Json::parse(text).ok()) {
@@ -196,14 +196,14 @@ impl Location<'_> {
 
 /// Writes a request, and collects a violation for each value that JSON cannot represent.
 ///
-/// Only values of built-in types can be written. Python code must convert others first, such as mappings that are not dicts.
+/// Only values of built-in types can be written. Python code must convert other values first, such as mappings that are not dicts.
 pub(crate) struct Writer {
     out: String,
     /// Number of containers around the current value.
     depth: usize,
-    values: usize,
-    /// True if a limit on the size is exceeded.
-    is_full: bool,
+    value_count: usize,
+    /// True if `MAX_BYTES` or `MAX_VALUES` is exceeded.
+    is_over_limit: bool,
     /// True if there was a value that Python code must convert first.
     needs_conversion: bool,
     /// True if this is a create request whose documented fields must have their documented types.
@@ -219,8 +219,8 @@ impl Default for Writer {
             // Enough for most agents.
             out: String::with_capacity(512),
             depth: 0,
-            values: 0,
-            is_full: false,
+            value_count: 0,
+            is_over_limit: false,
             needs_conversion: false,
             is_create: false,
             violations: Vec::new(),
@@ -230,7 +230,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// A writer for a create request. Without `validate`, a field may have any JSON type.
+    /// Makes a writer for a create request. Without `validate`, a field may have any JSON type.
     pub(crate) fn for_create(validate: bool) -> Self {
         Self {
             is_create: validate,
@@ -252,27 +252,33 @@ impl Writer {
     }
 
     /// Writes null instead of a value, and adds its violation.
-    fn reject(&mut self, location: Location<'_>, detail: String) {
-        self.null();
+    fn reject_value(&mut self, location: Location<'_>, detail: String) {
+        self.write_null();
         self.add_violation(location, detail);
     }
 
-    /// Rejects a value because of its type. The message lists the types that the documented field accepts, or else `otherwise`.
-    fn reject_type(&mut self, location: Location<'_>, value: &Bound<'_, PyAny>, otherwise: &str) {
-        let found = builtin::type_name(value);
+    /// Rejects a value because of its type. The message lists the types that a documented field accepts. For other values, it is
+    /// `default_message`.
+    fn reject_type(
+        &mut self,
+        location: Location<'_>,
+        value: &Bound<'_, PyAny>,
+        default_message: &str,
+    ) {
+        let actual_type = builtin::type_name(value);
         let pointer = location.pointer();
         let expected = expected_kind(&pointer).filter(|_| self.is_create);
         let detail = match expected {
             Some(expected) if pointer == DATE_POINTER && value.is_instance_of::<PyDateTime>() => {
-                format!("must be a date or {expected}, got {found}; pass its .date()")
+                format!("must be a date or {expected}, got {actual_type}; pass its .date()")
             }
             Some(expected) if pointer == DATE_POINTER => {
-                format!("must be a date or {expected}, got {found}")
+                format!("must be a date or {expected}, got {actual_type}")
             }
-            Some(expected) => format!("must be {expected}, got {found}"),
-            None => otherwise.to_owned(),
+            Some(expected) => format!("must be {expected}, got {actual_type}"),
+            None => default_message.to_owned(),
         };
-        self.reject(location, detail);
+        self.reject_value(location, detail);
     }
 
     fn add_violation(&mut self, location: Location<'_>, detail: String) {
@@ -280,21 +286,21 @@ impl Writer {
         self.violations.push(violation);
     }
 
-    pub(crate) fn null(&mut self) {
+    pub(crate) fn write_null(&mut self) {
         self.out.push_str("null");
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    pub(crate) fn write_text(&mut self, text: &str) {
         write_string(text, &mut self.out);
     }
 
     /// Writes a bracket that begins or ends a container.
-    pub(crate) fn bracket(&mut self, bracket: char) {
+    pub(crate) fn write_bracket(&mut self, bracket: char) {
         self.out.push(bracket);
     }
 
     /// Returns the name of a field of the object at this location, or adds a violation if the name is no valid str.
-    pub(crate) fn name<'a>(
+    pub(crate) fn read_name<'a>(
         &mut self,
         name: &'a Bound<'_, PyAny>,
         object: Location<'_>,
@@ -304,65 +310,69 @@ impl Writer {
         let text = name.cast::<PyString>().ok();
         let text = text.and_then(|name| name.to_str().ok());
         if text.is_none() {
-            let found = builtin::type_name(name);
+            let actual_type = builtin::type_name(name);
             self.add_violation(
                 object,
-                format!("must have names that are Unicode text, got {found}"),
+                format!("must have names that are Unicode text, got {actual_type}"),
             );
         }
         text
     }
 
     /// Writes a field of the current object.
-    pub(crate) fn field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
-        // Only the beginning of an object ends with a brace: values end with other characters.
+    pub(crate) fn write_field(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
+        // At the beginning of an object, the text so far ends with an opening brace. No value ends with this character.
         if !self.out.ends_with('{') {
             self.out.push(',');
         }
-        self.text(name);
+        self.write_text(name);
         self.out.push(':');
         write(self);
     }
 
-    fn object(&mut self, dict: &Bound<'_, PyDict>, location: Location<'_>) {
-        // Copied, because another thread may change the original.
+    fn write_dict(&mut self, dict: &Bound<'_, PyDict>, location: Location<'_>) {
+        // The dict is copied, because another thread may change the original.
         match dict.copy() {
             Ok(copy) => {
-                self.bracket('{');
+                self.write_bracket('{');
                 for (name, value) in copy {
-                    if let Some(name) = self.name(&name, location) {
+                    if let Some(name) = self.read_name(&name, location) {
                         let location = Location::Field(&location, name);
-                        self.field(name, |writer| writer.value(&value, location));
+                        self.write_field(name, |writer| writer.write_value(&value, location));
                     }
                 }
-                self.bracket('}');
+                self.write_bracket('}');
             }
             Err(error) => self.python_error = Some(error),
         }
     }
 
-    fn items<'py>(
+    fn write_items<'py>(
         &mut self,
         items: impl Iterator<Item = Bound<'py, PyAny>>,
         location: Location<'_>,
     ) {
-        self.bracket('[');
+        self.write_bracket('[');
         for (at, item) in items.enumerate() {
             if at > 0 {
                 self.out.push(',');
             }
-            self.value(&item, Location::Item(&location, at));
+            self.write_value(&item, Location::Item(&location, at));
         }
-        self.bracket(']');
+        self.write_bracket(']');
     }
 
-    pub(crate) fn value(&mut self, value: &Bound<'_, PyAny>, location: Location<'_>) {
-        self.container(location, |writer| writer.write_unlimited(value, location));
+    pub(crate) fn write_value(&mut self, value: &Bound<'_, PyAny>, location: Location<'_>) {
+        self.write_container(location, |writer| writer.write_unlimited(value, location));
     }
 
     /// Writes a value with `write`, which may write nested values, unless a limit is exceeded.
-    pub(crate) fn container(&mut self, location: Location<'_>, write: impl FnOnce(&mut Self)) {
-        if self.is_within_limits(location) {
+    pub(crate) fn write_container(
+        &mut self,
+        location: Location<'_>,
+        write: impl FnOnce(&mut Self),
+    ) {
+        if self.count_value_within_limits(location) {
             self.depth += 1;
             write(self);
             self.depth -= 1;
@@ -370,24 +380,24 @@ impl Writer {
     }
 
     /// Counts one more value. If a limit is exceeded, writes null instead of the value, and returns false.
-    fn is_within_limits(&mut self, location: Location<'_>) -> bool {
-        self.values += 1;
-        if self.is_full || self.python_error.is_some() {
-            self.null();
+    fn count_value_within_limits(&mut self, location: Location<'_>) -> bool {
+        self.value_count += 1;
+        if self.is_over_limit || self.python_error.is_some() {
+            self.write_null();
         } else if self.out.len() > MAX_BYTES {
-            self.is_full = true;
-            self.reject(
+            self.is_over_limit = true;
+            self.reject_value(
                 location,
                 format!("must not be longer than {MAX_BYTES} bytes as JSON"),
             );
-        } else if self.values > MAX_VALUES {
-            self.is_full = true;
-            self.reject(
+        } else if self.value_count > MAX_VALUES {
+            self.is_over_limit = true;
+            self.reject_value(
                 location,
                 format!("must not hold more than {MAX_VALUES} values"),
             );
         } else if self.depth == MAX_DEPTH {
-            self.reject(
+            self.reject_value(
                 location,
                 format!("must not be nested deeper than {MAX_DEPTH} levels"),
             );
@@ -399,11 +409,11 @@ impl Writer {
 
     fn write_unlimited(&mut self, value: &Bound<'_, PyAny>, location: Location<'_>) {
         if value.is_none() {
-            self.null();
+            self.write_null();
         } else if let Ok(text) = value.cast::<PyString>() {
             match text.to_str() {
-                Ok(text) => self.text(text),
-                Err(_) => self.reject(
+                Ok(text) => self.write_text(text),
+                Err(_) => self.reject_value(
                     location,
                     "must be Unicode text, got an unpaired surrogate".to_owned(),
                 ),
@@ -412,9 +422,9 @@ impl Writer {
             self.out
                 .push_str(if truth.is_true() { "true" } else { "false" });
         } else if let Ok(int) = value.cast::<PyInt>() {
-            self.number(builtin::int_to_text(int), value, location);
+            self.write_number(builtin::int_to_text(int), value, location);
         } else if builtin::is_decimal(value) {
-            self.number(builtin::decimal_to_text(value).map(Some), value, location);
+            self.write_number(builtin::decimal_to_text(value).map(Some), value, location);
         } else if let Ok(text) = json::raw_json_text(value) {
             self.out.push_str(text);
         } else if let Ok(float) = value.cast::<PyFloat>() {
@@ -426,28 +436,28 @@ impl Writer {
                 _ => self.reject_type(location, value, "must be a finite number"),
             }
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.object(dict, location);
+            self.write_dict(dict, location);
         } else if let Ok(list) = value.cast_exact::<PyList>() {
-            self.items(list.iter(), location);
+            self.write_items(list.iter(), location);
         } else if let Ok(tuple) = value.cast_exact::<PyTuple>() {
-            self.items(tuple.iter(), location);
+            self.write_items(tuple.iter(), location);
         } else {
             self.needs_conversion = true;
-            let found = builtin::type_name(value);
+            let actual_type = builtin::type_name(value);
             let hint = if value.is_instance_of::<PyDate>() {
                 "; write it as text with isoformat()"
             } else {
                 ""
             };
-            let any = format!(
-                "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {found}{hint}"
+            let message = format!(
+                "must be None, a bool, int, float, Decimal, str, list, tuple or mapping, got {actual_type}{hint}"
             );
-            self.reject_type(location, value, &any);
+            self.reject_type(location, value, &message);
         }
     }
 
     /// Writes a number with exactly these digits.
-    fn number(
+    fn write_number(
         &mut self,
         digits: PyResult<Option<String>>,
         value: &Bound<'_, PyAny>,

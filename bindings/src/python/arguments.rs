@@ -19,7 +19,7 @@ use crate::python::{
     failure::{Failure, Result},
 };
 
-/// The kind of number that a setting takes, or a bool.
+/// The type of a setting: a kind of number, or a bool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NumberKind {
     Seconds,
@@ -42,8 +42,8 @@ impl NumberKind {
 /// Converts a str. Rejects other types, and text that UTF-8 cannot encode.
 pub(crate) fn parse_text(name: impl fmt::Display, value: &Bound<'_, PyAny>) -> Result<String> {
     let text = value.cast::<PyString>().map_err(|_| {
-        let found = type_name(value);
-        Failure::Type(format!("{name} must be a str, not {found}"))
+        let actual_type = type_name(value);
+        Failure::Type(format!("{name} must be a str, not {actual_type}"))
     })?;
     let text = text.to_str().map_err(|_| {
         Failure::Value(format!(
@@ -88,9 +88,9 @@ pub(crate) fn document_bytes<'a>(value: &'a Bound<'_, PyAny>) -> Result<Cow<'a, 
     if let Ok(bytes) = value.cast::<PyByteArray>() {
         return Ok(bytes.to_vec().into());
     }
-    let found = type_name(value);
+    let actual_type = type_name(value);
     Err(Failure::Type(format!(
-        "a JSON document must be bytes or str, not {found}"
+        "a JSON document must be bytes or str, not {actual_type}"
     )))
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn parse_pairs(
     pairs.collect()
 }
 
-/// Parses the option `on_unreadable`, for optional fields that cannot be read.
+/// Parses the option `on_unreadable`: an optional field that cannot be read is an error, or is skipped.
 pub(crate) fn parse_unreadable(value: &Bound<'_, PyAny>) -> Result<Unreadable> {
     match as_str(value) {
         Some("raise") => Ok(Unreadable::Error),
@@ -131,14 +131,14 @@ pub(crate) fn parse_duration(name: &str, seconds: f64) -> Result<Duration> {
 }
 
 /// Calls a builder's setter for each setting that is not `None`.
-macro_rules! set {
+macro_rules! apply_settings {
     ($builder:expr, $( $setter:ident: $setting:expr, )+) => {{
         let mut builder = $builder;
         $( if let Some(value) = $setting { builder = builder.$setter(value); } )+
         builder
     }};
 }
-pub(crate) use set;
+pub(crate) use apply_settings;
 
 /// A dict of settings by name. Python's None means the default.
 pub(crate) struct Settings<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
@@ -159,7 +159,7 @@ impl<'py> Settings<'_, 'py> {
         path.transpose()
     }
 
-    /// A setting that is a list of paths: empty if it is not set.
+    /// Returns a setting that is a list of paths. The list is empty if the setting is missing.
     pub(crate) fn paths(&self, name: &str) -> Result<Vec<PathBuf>> {
         let Some(value) = self.get(name)? else {
             return Ok(Vec::new());
@@ -186,7 +186,7 @@ impl<'py> Settings<'_, 'py> {
             .transpose()
     }
 
-    /// A number of seconds, zero or more.
+    /// Returns a setting that is a number of seconds, zero or more.
     pub(crate) fn delay(&self, name: &str) -> Result<Option<Duration>> {
         let seconds = self.number(name, NumberKind::Seconds)?;
         let delay = seconds.map(Duration::try_from_secs_f64).transpose();
@@ -210,7 +210,7 @@ impl<'py> Settings<'_, 'py> {
         let Some(value) = self.get(name)? else {
             return Ok(None);
         };
-        // In Python, a bool is also an int. No number setting accepts one.
+        // In Python, a bool is also an int. No number setting accepts a bool.
         let is_bool = value.is_instance_of::<PyBool>();
         let is_right_type = match kind {
             NumberKind::Count => !is_bool && value.is_instance_of::<PyInt>(),
@@ -227,8 +227,8 @@ impl<'py> Settings<'_, 'py> {
                 format!("{name}, not one so small or so large"),
             )),
             _ => {
-                let found = type_name(&value);
-                Err(Failure::Type(format!("{name}, not {found}")))
+                let actual_type = type_name(&value);
+                Err(Failure::Type(format!("{name}, not {actual_type}")))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Makes and reads objects of Python's built-in types, by C code alone; see [`gil`](crate::python::gil).
+//! Makes and reads objects of Python's built-in types. Runs only C code of CPython, no bytecode: see [`gil`](crate::python::gil).
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,8 +21,8 @@ use pyo3::{
 
 /// Objects that Python code has imported, because an import runs bytecode.
 struct Imports {
-    decimal: Py<PyType>,
-    context: Py<PyAny>,
+    decimal_class: Py<PyType>,
+    decimal_context: Py<PyAny>,
     roles: Py<PyDict>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn store_imports(
 ) {
     let py = decimal.py();
     IMPORTS.get_or_init(py, || Imports {
-        decimal: decimal.unbind(),
-        context: context.unbind(),
+        decimal_class: decimal.unbind(),
+        decimal_context: context.unbind(),
         roles: roles.unbind(),
     });
 }
@@ -64,22 +64,23 @@ pub(crate) fn role_member(py: Python<'_>, role: Role) -> PyResult<Bound<'_, PyAn
 
 /// True if the value's class is Decimal itself, not a subclass, whose methods may run bytecode.
 pub(crate) fn is_decimal(value: &Bound<'_, PyAny>) -> bool {
-    imports(value.py()).is_ok_and(|imports| value.get_type().is(imports.decimal.bind(value.py())))
+    imports(value.py())
+        .is_ok_and(|imports| value.get_type().is(imports.decimal_class.bind(value.py())))
 }
 
 /// Makes a Decimal with exactly the digits of the text.
 pub(crate) fn make_decimal<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    imports(py)?.decimal.bind(py).call1((text,))
+    imports(py)?.decimal_class.bind(py).call1((text,))
 }
 
-/// Makes Decimals from the numbers in documents, faster than the class Decimal, which first looks up the program's context.
+/// Makes Decimals from the numbers in documents. Faster than the class Decimal, which first looks up the thread's decimal context.
 ///
-/// It has a separate decimal context, so it belongs to one thread.
+/// A factory has its own decimal context. Threads must not share a decimal context, so each factory belongs to one thread.
 pub(crate) struct DecimalFactory(Py<PyAny>);
 
 impl DecimalFactory {
     pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
-        let context = imports(py)?.context.bind(py).call_method0("copy")?;
+        let context = imports(py)?.decimal_context.bind(py).call_method0("copy")?;
         Ok(Self(context.getattr("create_decimal")?.unbind()))
     }
 
@@ -104,7 +105,7 @@ pub(crate) fn make_small_int(py: Python<'_>, integer: i64) -> Bound<'_, PyInt> {
     int
 }
 
-/// Makes an int from decimal digits; `None` if there are more than Python's limit.
+/// Makes an int from decimal digits. Returns `None` if the digits exceed Python's limit on their number.
 pub(crate) fn parse_int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match text.parse::<i64>() {
         Ok(small) => Ok(Some(make_small_int(py, small).into_any())),
@@ -112,8 +113,8 @@ pub(crate) fn parse_int<'py>(py: Python<'py>, text: &str) -> PyResult<Option<Bou
     }
 }
 
-/// Converts a ValueError to `None`. Other exceptions stay: Python checks for signals while it converts a long number, and a
-/// signal handler may raise.
+/// Converts a ValueError to `None`. Other exceptions stay errors: Python checks for signals while it converts a long number, and a
+/// signal handler may raise an exception.
 fn catch_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -122,12 +123,12 @@ fn catch_value_error<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<
     }
 }
 
-/// Converts an int to digits; `None` if there are more than Python's limit.
+/// Converts an int to decimal digits. Returns `None` if the digits exceed Python's limit on their number.
 pub(crate) fn int_to_text(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     if let Ok(small) = value.extract::<i64>() {
         return Ok(Some(small.to_string()));
     }
-    // Not `str(value)`: a subclass such as IntEnum may have another text.
+    // Not `str(value)`: in a subclass such as IntEnum, `str` may return a name instead of digits.
     let digits = value
         .py()
         .get_type::<PyInt>()
@@ -173,13 +174,13 @@ pub(crate) fn has_whole_microseconds(timestamp: DateTime<Utc>) -> bool {
     microsecond(timestamp) * 1_000 == timestamp.timestamp_subsec_nanos()
 }
 
-/// Returns the microseconds of the second. chrono counts a leap second as microseconds from a million on, which a datetime
-/// cannot hold, so they become the last microsecond.
+/// Returns the microseconds of the second. In a leap second, chrono counts microseconds from a million on. A datetime cannot hold
+/// such a number: this returns the last microsecond, 999,999, instead.
 fn microsecond(timestamp: DateTime<Utc>) -> u32 {
     timestamp.timestamp_subsec_micros().min(999_999)
 }
 
-/// Converts a datetime in UTC; `None` in another time zone, whose offset only bytecode can compute.
+/// Converts a datetime in UTC. Returns `None` for another time zone, because only bytecode can compute its offset.
 pub(crate) fn to_utc(value: &Bound<'_, PyDateTime>) -> Option<DateTime<Utc>> {
     let zone = value.get_tzinfo()?;
     if !PyTzInfo::utc(value.py()).is_ok_and(|utc| zone.is(utc)) {

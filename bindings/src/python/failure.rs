@@ -1,5 +1,5 @@
-//! Failures of entry points. They are returned to Python as values, and Python code raises them: making an exception runs
-//! bytecode, which native code does not do (see [`gil`](crate::python::gil)).
+//! Failures of entry points, the functions that Python calls. A failure is returned to Python as a value, and Python code raises
+//! the exception: making an exception runs bytecode, and native code runs no bytecode (see [`gil`](crate::python::gil)).
 
 use std::{result::Result as StdResult, sync::Arc};
 
@@ -65,7 +65,8 @@ impl From<ValidationError> for Failure {
 /// The return value of an entry point: an object, which is a `Failure` if the entry point has failed.
 pub(crate) type EntryResult<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// Converts a result to a Python object. Errors become `Failure` objects, except for exceptions of Python itself.
+/// Converts a result to a Python object. A failure becomes a `Failure` object. Only a Python exception ([`Failure::Python`]) is
+/// returned as an error, and so raised.
 pub(crate) fn into_python<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     result: Result<T>,
@@ -121,16 +122,16 @@ impl Failure {
             Failure::Error(error) => {
                 let setting = error.setting().map(python_name);
                 attributes.set_item("setting", setting)?;
-                attributes.set_item("details", details(error))?;
-                add_call(&attributes, error)?;
-                (error.kind().as_str(), text(error), attributes)
+                attributes.set_item("details", join_details(error))?;
+                add_call_attributes(&attributes, error)?;
+                (error.kind().as_str(), format_error(error), attributes)
             }
             Failure::Ledger(error) => {
-                add_ledger(&attributes, error)?;
+                add_ledger_attributes(&attributes, error)?;
                 ("ledger", error.to_string(), attributes)
             }
             Failure::Decode(error) => {
-                add_location(&attributes, error)?;
+                add_location_attributes(&attributes, error)?;
                 attributes.set_item(intern!(py, "body"), PyBytes::new(py, error.body()))?;
                 (ErrorKind::Decode.as_str(), error.to_string(), attributes)
             }
@@ -149,16 +150,16 @@ impl Failure {
 }
 
 /// Formats the error on one line, followed by the messages of its sources, because Python's exceptions have no sources.
-pub(crate) fn text(error: &Error) -> String {
+pub(crate) fn format_error(error: &Error) -> String {
     let text = error.message(python_name);
-    match details(error) {
+    match join_details(error) {
         Some(details) => format!("{text} ({details})"),
         None => text,
     }
 }
 
-/// Joins the distinct messages of the HTTP, TLS and socket libraries, which end the message.
-fn details(error: &Error) -> Option<String> {
+/// Joins the distinct messages of the HTTP, TLS and socket libraries. They come last in the error's message.
+fn join_details(error: &Error) -> Option<String> {
     let mut details: Vec<&str> = Vec::new();
     for message in error.transport_messages() {
         // Libraries often repeat the message of the library below.
@@ -177,12 +178,12 @@ fn python_name(rust_name: &'static str) -> &'static str {
         "attempt_timeout" => "attempt",
         "connect_timeout" => "connect",
         "unreadable" => "on_unreadable",
-        same => same,
+        unchanged_name => unchanged_name,
     }
 }
 
-/// Adds the facts about the call. None means that a fact is unknown.
-fn add_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
+/// Adds attributes that describe the call. An attribute is None if its value is unknown.
+fn add_call_attributes(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     let py = attributes.py();
     attributes.set_item(intern!(py, "outcome"), error.outcome().as_str())?;
     attributes.set_item(intern!(py, "may_have_acted"), error.may_have_acted())?;
@@ -204,20 +205,20 @@ fn add_call(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResult<()> {
     attributes.set_item(intern!(py, "in_flight"), error.is_in_flight())?;
     attributes.set_item(intern!(py, "first_index"), error.first_index())?;
     if let Some(decode) = error.decode_error() {
-        add_location(attributes, decode)?;
+        add_location_attributes(attributes, decode)?;
     }
     if let Some(ledger) = error.ledger_error() {
-        add_ledger(attributes, ledger)?;
+        add_ledger_attributes(attributes, ledger)?;
     }
     Ok(())
 }
 
-fn add_ledger(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
+fn add_ledger_attributes(attributes: &Bound<'_, PyDict>, error: &LedgerError) -> PyResult<()> {
     attributes.set_item("reason", error.kind().as_str())?;
     attributes.set_item("index", error.index())
 }
 
-fn add_location(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
+fn add_location_attributes(attributes: &Bound<'_, PyDict>, error: &DecodeError) -> PyResult<()> {
     attributes.set_item("path", error.path())?;
     attributes.set_item("pointer", error.pointer())?;
     attributes.set_item("detail", error.detail().to_string())?;
@@ -238,8 +239,15 @@ fn problem_fields<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py
 }
 
 fn violations(violations: &[Violation]) -> Vec<(&str, &str, &str)> {
-    let all = violations.iter();
-    all.map(|one| (&*one.pointer, one.code.as_str(), &*one.detail))
+    violations
+        .iter()
+        .map(|violation| {
+            (
+                &*violation.pointer,
+                violation.code.as_str(),
+                &*violation.detail,
+            )
+        })
         .collect()
 }
 

@@ -2,17 +2,17 @@
 //!
 //! **Native code runs no Python bytecode, and releases the GIL only in [`release`].**
 //!
-//! The reason: before 3.14, once the interpreter is shutting down, CPython ends each daemon thread at the point where the
+//! The reason: before Python 3.14, once the interpreter is shutting down, CPython ends each daemon thread at the point where the
 //! thread next asks for the GIL. If there are Rust frames on the thread's stack, that aborts the process. A thread may ask for
-//! the GIL wherever it runs bytecode. So an entry point (a function that Python calls) follows three steps, see
+//! the GIL wherever it runs bytecode. An entry point (a function that Python calls) therefore follows three steps, see
 //! [`run_entry`](crate::python::failure::run_entry):
 //!
 //! 1. It takes objects of built-in types, which Python code has checked and converted.
 //! 2. It calls only C code on them.
 //! 3. It returns data from which Python code raises an exception, builds an object or writes a log.
 //!
-//! Before 3.12, the garbage collector can run wherever a container is made, and it runs finalisers written in Python. So
-//! [`without_gc`] disables it during an entry point.
+//! Before Python 3.12, the garbage collector can run wherever a container is made, and it runs finalisers written in Python.
+//! [`without_gc`] therefore disables it during an entry point.
 //!
 //! Three checks enforce the rule. Clippy rejects every other way into Python (`clippy.toml`), `tests/test_entries.py` traces
 //! each entry point of the module, and `tests/test_exit.py` ends the interpreter during each of them.
@@ -31,7 +31,7 @@ use std::{
 use pyo3::{exceptions::PyImportError, prelude::*, sync::PyOnceLock};
 
 thread_local! {
-    /// Set during [`without_gc`]: whether this thread has disabled the collector, which the program may have done already.
+    /// `Some` during [`without_gc`]: true if this thread has disabled the collector, false if it was disabled before.
     static GC_STATE: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn without_gc<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) 
         return work();
     }
     GC_STATE.set(Some(disable_gc(py)?));
-    let _guard = EnableGc(py);
+    let _guard = EnableGcGuard(py);
     work()
 }
 
@@ -60,8 +60,8 @@ static COLLECTOR: PyOnceLock<Option<Collector>> = PyOnceLock::new();
 
 /// Stores the module `gc`.
 ///
-/// Raises ImportError in a second interpreter of the process, because the two would share objects. CPython itself rejects
-/// such an import only since 3.12.
+/// Raises ImportError in a second interpreter of the process, because the two interpreters would share objects. CPython itself
+/// rejects such an import only since 3.12.
 pub(crate) fn prepare(py: Python<'_>, gc: &Bound<'_, PyAny>) -> PyResult<()> {
     if !GC.get_or_init(py, || gc.clone().unbind()).is(gc) {
         return Err(PyImportError::new_err(
@@ -104,9 +104,10 @@ fn enable_gc(py: Python<'_>) -> bool {
     state.is_some()
 }
 
-struct EnableGc<'py>(Python<'py>);
+/// Enables the collector again when it is dropped.
+struct EnableGcGuard<'py>(Python<'py>);
 
-impl Drop for EnableGc<'_> {
+impl Drop for EnableGcGuard<'_> {
     fn drop(&mut self) {
         enable_gc(self.0);
     }
@@ -120,12 +121,12 @@ const MIN_STACK: usize = 256 * 1024;
 /// Size of the stack that is allocated if the thread has less than [`MIN_STACK`] left.
 const NEW_STACK: usize = 2 * 1024 * 1024;
 
-/// Runs work that takes time, without the GIL.
+/// Releases the GIL and runs `work`, which may take time.
 ///
 /// Never returns on a daemon thread that outlives the interpreter. Before 3.14, CPython would end such a thread here, with
-/// Rust frames on its stack. So PyO3 parks it until the process ends, as CPython does since 3.14.
+/// Rust frames on its stack. PyO3 therefore parks the thread until the process ends, as CPython does since 3.14.
 pub(crate) fn release<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    // All threads share the collector, so it is disabled only while this thread holds the GIL.
+    // All threads share the collector. This thread may therefore disable it only while it holds the GIL.
     let was_without_gc = enable_gc(py);
     let result = py.detach(|| with_enough_stack(work));
     if was_without_gc {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 9;
 
-/// A direct-mapped cache: the hash of a key selects a slot, and a new object replaces the slot's previous one.
+/// A direct-mapped cache: the hash of a key selects a slot, and a new object replaces the previous object of the slot.
 pub(crate) struct ObjectCache<K, T>(Box<[Option<Entry<K, T>>]>);
 
 struct Entry<K, T> {
@@ -30,7 +30,7 @@ impl<K: PartialEq, T> ObjectCache<K, T> {
         hash: u64,
         make: impl FnOnce() -> Result<Py<T>, E>,
     ) -> Result<Py<T>, E> {
-        // Fibonacci hashing. Crafted keys can collide, which only costs time: the objects are made again.
+        // Fibonacci hashing. Crafted keys can collide, which only costs time, because their objects are made more than once.
         let index = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS);
         let Some(slot) = self.0.get_mut(index as usize) else {
             return make();

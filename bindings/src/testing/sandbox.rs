@@ -15,7 +15,7 @@ use pyo3::{
 use crate::{
     calls::runtime::{self, Slot},
     python::{
-        arguments::{NumberKind, Settings, set},
+        arguments::{NumberKind, Settings, apply_settings},
         failure::{Failure, Result, run_entry},
         gil,
     },
@@ -26,13 +26,15 @@ pub(crate) fn variants(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
     PyTuple::new(py, Variant::all().iter().map(|variant| variant.name()))
 }
 
+/// A running server. It stops when Python code closes or drops this object.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct NativeSandbox {
     sandbox: Mutex<Option<Sandbox>>,
     url: String,
     service_key: String,
     ca_file: Option<String>,
-    process: u32,
+    /// The process in which the server runs: a forked child must not stop it.
+    process_id: u32,
 }
 
 /// Starts a server with these deals, which are JSON strings. If `ca_file` is set, the server creates a self-signed certificate,
@@ -55,7 +57,7 @@ pub(crate) fn start_sandbox<'py>(
             deals.collect::<Result<Vec<_>>>()
         });
         let builder = Sandbox::builder().listen(([127, 0, 0, 1], port));
-        let mut builder = set!(builder,
+        let mut builder = apply_settings!(builder,
             strict: settings.number("strict", NumberKind::Bool)?,
             deals: deals.transpose()?,
             max_agents: settings.number("max_agents", NumberKind::Count)?,
@@ -88,19 +90,19 @@ pub(crate) fn start_sandbox<'py>(
         }
         Ok(builder)
     };
-    let configured = gil::without_gc(py, || Ok(configure()))?;
-    let started = configured.and_then(|builder| {
-        let started = gil::release(py, || builder.start());
-        started.map_err(|error| Failure::Config(error.to_string()))
+    let builder = gil::without_gc(py, || Ok(configure()))?;
+    let start_result = builder.and_then(|builder| {
+        let sandbox = gil::release(py, || builder.start());
+        sandbox.map_err(|error| Failure::Config(error.to_string()))
     });
     run_entry(py, || {
-        let sandbox = started?;
+        let sandbox = start_result?;
         Ok(NativeSandbox {
             url: sandbox.url(),
             service_key: sandbox.service_key().to_owned(),
             ca_file: sandbox.ca_pem().and(ca_file),
             sandbox: Mutex::new(Some(sandbox)),
-            process: process::id(),
+            process_id: process::id(),
         })
     })
 }
@@ -134,7 +136,7 @@ impl NativeSandbox {
             let service = self.service()?;
             let method = Method::from_bytes(method.as_bytes())
                 .map_err(|error| Failure::Value(error.to_string()))?;
-            let runtime = runtime::for_callers(Slot::NONE)?;
+            let runtime = runtime::get_caller_runtime(Slot::NO_SERVICE)?;
             Ok(gil::release(py, || {
                 runtime.block_on(service.control(method, target, body.as_bytes()))
             }))
@@ -148,7 +150,7 @@ impl NativeSandbox {
     }
 
     fn close(&self, py: Python<'_>) {
-        if self.process == process::id() {
+        if self.process_id == process::id() {
             gil::release(py, || self.stop());
         }
     }
@@ -170,7 +172,7 @@ impl NativeSandbox {
     /// Returns a handle to the running server, so that calls do not hold the lock.
     fn service(&self) -> Result<Service> {
         match &*self.lock() {
-            Some(_) if self.process != process::id() => Err(Failure::Runtime(
+            Some(_) if self.process_id != process::id() => Err(Failure::Runtime(
                 "this sandbox runs in another process, from which this one was forked".to_owned(),
             )),
             Some(sandbox) => Ok(Service::clone(sandbox)),
@@ -181,7 +183,7 @@ impl NativeSandbox {
 
 impl Drop for NativeSandbox {
     fn drop(&mut self) {
-        if self.process != process::id() {
+        if self.process_id != process::id() {
             // The server's thread exists only in the parent process. Joining it here would deadlock.
             std::mem::forget(self.lock().take());
         } else {

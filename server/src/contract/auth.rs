@@ -9,7 +9,7 @@ use dealkit::internal::wire;
 use http::HeaderName;
 use subtle::ConstantTimeEq;
 
-/// The name of the key's header, parsed once instead of on each lookup.
+/// The name of the header that contains the service key, parsed once instead of on each lookup.
 pub(crate) static HEADER: HeaderName = HeaderName::from_static(wire::SERVICE_KEY_HEADER);
 
 /// A key that requests send in `x-service-key`. `Debug` omits it.
@@ -22,7 +22,7 @@ pub(crate) struct ServiceKey(Box<str>);
 pub struct InvalidServiceKey;
 
 impl ServiceKey {
-    /// The documented default key. It is not a secret, so a server with this key listens on loopback only.
+    /// The documented default key. The key is not a secret. A server with this key therefore listens on loopback only.
     pub(crate) const DEFAULT: &str = "sandbox-key";
 
     pub(crate) fn new(key: impl Into<String>) -> Result<Self, InvalidServiceKey> {
@@ -43,7 +43,7 @@ impl ServiceKey {
         *self.0 == *Self::DEFAULT
     }
 
-    /// Compares in constant time: the duration depends on the lengths only, so it reveals no prefix of the key.
+    /// Compares in constant time. The duration depends on the lengths only, and therefore reveals no prefix of the key.
     pub(crate) fn matches(&self, candidate: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(candidate).into()
     }
@@ -61,12 +61,13 @@ impl fmt::Debug for ServiceKey {
     }
 }
 
-/// The keys that create namespaces: listed keys, and all keys with one of the listed prefixes. `Debug` omits them.
+/// The service keys that create namespaces, the separate states of a shared server (see `sandbox/namespace.rs`): listed keys, and
+/// all keys with a listed prefix. `Debug` omits them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamespaceKeys(Vec<ServiceKey>);
 
 impl NamespaceKeys {
-    /// Parses keys and prefixes (`prefix*`), separated by commas. Returns `None` if one is invalid or longer than 1,000
+    /// Parses keys and prefixes (`prefix*`), separated by commas. Returns `None` if a key or prefix is invalid or longer than 1,000
     /// characters.
     pub(crate) fn parse(keys: &str) -> Option<Self> {
         let keys = keys.split(',').map(str::trim).map(|text| {
@@ -83,14 +84,14 @@ impl NamespaceKeys {
 
     /// Returns the candidate as a key if it may create a namespace.
     pub(crate) fn match_key(&self, candidate: &[u8]) -> Option<ServiceKey> {
-        let found = self.0.iter().any(|key| match key.0.strip_suffix('*') {
+        let is_match = self.0.iter().any(|key| match key.0.strip_suffix('*') {
             Some(prefix) => {
-                let part = candidate.get(..prefix.len());
-                part.is_some_and(|part| prefix.as_bytes().ct_eq(part).into())
+                let start = candidate.get(..prefix.len());
+                start.is_some_and(|start| prefix.as_bytes().ct_eq(start).into())
             }
             None => key.matches(candidate),
         });
-        let candidate = str::from_utf8(candidate).ok().filter(|_| found)?;
+        let candidate = str::from_utf8(candidate).ok().filter(|_| is_match)?;
         ServiceKey::new(candidate).ok()
     }
 

@@ -1,11 +1,12 @@
-//! Checks of a request's head that need no server state.
+//! Checks of a request's head that need no server state. The server performs its checks in a fixed order, numbered from 1 to 11.
 
 use dealkit::internal::wire;
 use http::{HeaderValue, Version, header, request::Parts, uri::Authority};
 
 use crate::contract::problem::{ProblemType, Rejection};
 
-/// Check 1: exactly one host, a path as the target, and an unambiguous body length (against request smuggling).
+/// Performs check 1: the request must have exactly one host, a path as its target and, against request smuggling, an unambiguous
+/// body length.
 pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
     let has_path = head.uri.path().starts_with('/');
     if head.version >= Version::HTTP_2 {
@@ -47,8 +48,8 @@ pub(crate) fn check_target(head: &Parts) -> Result<(), &'static str> {
 
 /// Returns true if Transfer-Encoding is absent or exactly `chunked`.
 ///
-/// hyper accepts any list that ends with `chunked`, such as `gzip, chunked`. It would treat a compressed body as JSON, and
-/// accept requests that a proxy splits differently.
+/// hyper accepts any list that ends with `chunked`, such as `gzip, chunked`. This server would treat a compressed body as
+/// JSON, and accept requests that a proxy splits differently.
 fn is_only_chunked(head: &Parts) -> bool {
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -81,7 +82,7 @@ pub(crate) fn add_host(head: &mut Parts) {
     }
 }
 
-/// Check 5: the body is declared as JSON, without a Content-Encoding.
+/// Performs check 5: the body must be declared as JSON, without a Content-Encoding.
 pub(crate) fn check_content(head: &Parts) -> Result<(), Rejection> {
     if !is_json(head) {
         return Err(Rejection::new(
@@ -100,17 +101,17 @@ pub(crate) fn check_content(head: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Check 6 for a body with a declared length.
+/// Performs check 6, the limit on the body's size, for a body with a declared length.
 pub(crate) fn check_length(head: &Parts, max: usize) -> Result<(), Rejection> {
-    let declared = head.headers.get(header::CONTENT_LENGTH);
-    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    match declared {
-        Some(length) if length > max as u64 => Err(body_too_large(max)),
+    let length = head.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    match length {
+        Some(length) if length > max as u64 => Err(body_too_large_rejection(max)),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn body_too_large(max: usize) -> Rejection {
+pub(crate) fn body_too_large_rejection(max: usize) -> Rejection {
     let detail = format!("This server takes bodies of up to {max} bytes.");
     Rejection::new(ProblemType::BODY_TOO_LARGE, detail)
 }

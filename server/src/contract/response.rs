@@ -8,7 +8,7 @@ pub(crate) fn response(
     media_type: &'static str,
     body: impl Into<Bytes>,
 ) -> Response<Bytes> {
-    let mut response = empty(status);
+    let mut response = empty_response(status);
     *response.body_mut() = body.into();
     let media_type = HeaderValue::from_static(media_type);
     response
@@ -17,7 +17,7 @@ pub(crate) fn response(
     response
 }
 
-pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
+pub(crate) fn empty_response(status: StatusCode) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = status;
     response

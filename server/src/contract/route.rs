@@ -26,7 +26,7 @@ pub(crate) struct Route<O: 'static> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) run: Operation,
-    pub(crate) success: &'static Model,
+    pub(crate) success_model: &'static Model,
 }
 
 /// The routes of /v1: the single source for the header `Allow`, the message of a 404, and the access log.
@@ -36,7 +36,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         path: wire::AGENTS_PATH,
         operation: Endpoint {
             run: operations::create_agent,
-            success: Agent::SCHEMA,
+            success_model: Agent::SCHEMA,
         },
     },
     Route {
@@ -44,7 +44,7 @@ pub(crate) static ROUTES: &[Route<Endpoint>] = &[
         path: wire::DEAL_PATH,
         operation: Endpoint {
             run: operations::retrieve_deal,
-            success: Deal::SCHEMA,
+            success_model: Deal::SCHEMA,
         },
     },
 ];
@@ -75,7 +75,7 @@ impl<'p, O> MatchedPath<'p, O> {
     /// # Errors
     /// If no route matches the path.
     pub(crate) fn parse(table: &'static [Route<O>], path: &'p str) -> Result<Self, Rejection> {
-        let found = table.iter().find_map(|route| {
+        let matched_path = table.iter().find_map(|route| {
             let template = route.path;
             let id = extract_id(path, template)?;
             Some(Self {
@@ -84,11 +84,11 @@ impl<'p, O> MatchedPath<'p, O> {
                 id,
             })
         });
-        found.ok_or_else(|| {
-            let all = table.iter();
-            let all = all.map(|route| format!("{} {}", route.method, route.path));
-            let all = all.collect::<Vec<_>>().join(", ");
-            let detail = format!("This server has {all}. Check the base URL and the path.");
+        matched_path.ok_or_else(|| {
+            let routes = table.iter();
+            let routes = routes.map(|route| format!("{} {}", route.method, route.path));
+            let routes = routes.collect::<Vec<_>>().join(", ");
+            let detail = format!("This server has {routes}. Check the base URL and the path.");
             Rejection::new(ProblemType::UNKNOWN_PATH, detail)
         })
     }
@@ -116,12 +116,12 @@ impl<'p, O> MatchedPath<'p, O> {
 
     /// Returns the value of the header `Allow`.
     pub(crate) fn allow(&self) -> String {
-        methods(self.routes()).join(", ")
+        list_methods(self.routes()).join(", ")
     }
 }
 
 /// Lists the methods of routes, including OPTIONS, which every path allows.
-fn methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'r str> {
+fn list_methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'r str> {
     let methods = routes.flat_map(|route| {
         let head = (route.method == Method::GET).then_some("HEAD");
         [route.method.as_str()].into_iter().chain(head)
@@ -133,7 +133,7 @@ fn methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'
 ///
 /// # Errors
 /// If no request can match. The message names the invalid field and lists the allowed values.
-pub(crate) fn check_filter(method: Option<&str>, path: Option<&str>) -> Result<(), String> {
+pub(crate) fn check_fault_filter(method: Option<&str>, path: Option<&str>) -> Result<(), String> {
     let matches_either_way = |segment: &str, expected: &str| {
         matches_segment(segment, expected) || matches_segment(expected, segment)
     };
@@ -144,7 +144,7 @@ pub(crate) fn check_filter(method: Option<&str>, path: Option<&str>) -> Result<(
         let paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
         return Err(format!("path: expected one of {}", paths.join(", ")));
     }
-    let methods = methods(routes);
+    let methods = list_methods(routes);
     match method {
         Some(method) if !methods.contains(&method) => {
             Err(format!("method: expected one of {}", methods.join(", ")))
@@ -165,14 +165,15 @@ fn matches_path<'p>(
 }
 
 /// Returns true if the path has the template's segments. A segment in braces matches any segment.
-pub(crate) fn is_path(path: &str, template: &str) -> bool {
+pub(crate) fn matches_template(path: &str, template: &str) -> bool {
     matches_path(path, template, matches_segment)
 }
 
-/// Returns true if a segment equals the template's segment, or the latter is in braces and the segment is not empty.
+/// Returns true if a segment equals the template's segment. A segment in braces in the template matches any segment that is not
+/// empty.
 fn matches_segment(segment: &str, expected: &str) -> bool {
-    let any = expected.starts_with('{') && expected.ends_with('}');
-    segment == expected || (any && !segment.is_empty())
+    let is_wildcard = expected.starts_with('{') && expected.ends_with('}');
+    segment == expected || (is_wildcard && !segment.is_empty())
 }
 
 /// Returns the path's template for logs, which must not contain ids.
@@ -180,13 +181,13 @@ pub(crate) fn path_template(path: &str) -> &'static str {
     MatchedPath::parse(ROUTES, path).map_or("(unknown)", |path| path.template)
 }
 
-/// Returns the id in `path` if `path` matches `template`; it is empty if the template has no `{id}`.
+/// Returns the id in `path` if `path` matches `template`. The id is empty if the template has no `{id}`.
 ///
-/// Splits the path at `/` before decoding each segment once, so an id can contain an encoded slash (`%2F`). An invalid
+/// Splits the path at `/` before decoding each segment once. An id can therefore contain an encoded slash (`%2F`). An invalid
 /// escape (`%zz`) is taken literally. A segment that does not decode to UTF-8 matches nothing.
 fn extract_id<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
     let mut id = Cow::Borrowed("");
-    let found = matches_path(path, template, |segment, expected| {
+    let is_match = matches_path(path, template, |segment, expected| {
         let Ok(segment) = percent_decode_str(segment).decode_utf8() else {
             return false;
         };
@@ -196,5 +197,5 @@ fn extract_id<'p>(path: &'p str, template: &str) -> Option<Cow<'p, str>> {
         id = segment;
         !id.is_empty()
     });
-    found.then_some(id)
+    is_match.then_some(id)
 }

@@ -25,7 +25,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct AccessLog {
     format: LogFormat,
-    lines: Option<SyncSender<String>>,
+    line_sender: Option<SyncSender<String>>,
     /// Disconnects when the writer thread ends.
     writer_ended: Option<Mutex<Receiver<()>>>,
 }
@@ -44,12 +44,12 @@ impl AccessLog {
         if format == LogFormat::Off {
             return Ok(Self::default());
         }
-        let (lines, queue) = sync_channel::<String>(MAX_QUEUED_LINES);
+        let (line_sender, line_receiver) = sync_channel::<String>(MAX_QUEUED_LINES);
         let (writer_alive, writer_ended) = sync_channel::<()>(0);
         thread::Builder::new()
             .name("dealkit-server-log".to_owned())
             .spawn(move || {
-                for line in queue {
+                for line in line_receiver {
                     // Ignore errors: standard error may be closed, and there is no other place to report that.
                     let _ = io::stderr().write_all(line.as_bytes());
                 }
@@ -57,7 +57,7 @@ impl AccessLog {
             })?;
         Ok(Self {
             format,
-            lines: Some(lines),
+            line_sender: Some(line_sender),
             writer_ended: Some(Mutex::new(writer_ended)),
         })
     }
@@ -70,7 +70,9 @@ impl AccessLog {
         request_id: &str,
         duration: Duration,
     ) {
-        let Some(lines) = &self.lines else { return };
+        let Some(line_sender) = &self.line_sender else {
+            return;
+        };
         let line = Line {
             method: loggable_method(&head.method),
             path: route::path_template(head.uri.path()),
@@ -89,13 +91,13 @@ impl AccessLog {
             }
         };
         // If the queue is full, the line is lost.
-        let _ = lines.try_send(text);
+        let _ = line_sender.try_send(text);
     }
 }
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.lines = None;
+        self.line_sender = None;
         if let Some(writer_ended) = &self.writer_ended {
             let _ = writer_ended.lock().recv_timeout(FLUSH_TIMEOUT);
         }

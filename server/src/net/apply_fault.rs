@@ -1,8 +1,9 @@
-//! Applies a fault to a request: sends the fault's bytes, and ends the connection as the fault says.
+//! Applies a fault (a failure that a test has requested) to a request: sends the fault's bytes, and ends the connection as the
+//! fault says.
 //!
 //! hyper sends complete responses only. Over HTTP/1.1, this module therefore takes the connection from hyper and writes the
-//! remaining bytes itself. Over HTTP/2, whose connections carry several responses, the body of a response breaks off its
-//! stream, and the connection is taken from hyper only if the fault ends all of it.
+//! remaining bytes itself. An HTTP/2 connection carries several responses. There, an error in the body of a response resets only
+//! its stream, and this module takes the connection from hyper only if the fault ends the whole connection.
 
 use std::{future::pending, io, sync::Arc, time::Duration};
 
@@ -24,8 +25,8 @@ use crate::{
     sandbox::fault::{AfterCut, Cut, Effect, ResolvedFault},
 };
 
-/// Neither an HTTP/1.1 response nor an HTTP/2 frame.
-const MALFORMED: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
+/// Bytes that are neither an HTTP/1.1 response nor an HTTP/2 frame.
+const MALFORMED_BYTES: &[u8] = b"\x00\xff\xfe\xfd this is not HTTP \r\n\r\n";
 
 /// Pause between the last bytes and a reset. A reset discards bytes that the operating system has not delivered yet.
 const DELIVERY_PAUSE: Duration = Duration::from_millis(20);
@@ -33,20 +34,20 @@ const DELIVERY_PAUSE: Duration = Duration::from_millis(20);
 /// The response to a request with a fault.
 #[derive(Debug)]
 pub(crate) enum FaultOutcome {
-    /// A complete response: the operation's, or the fault's.
+    /// A complete response, of the operation or of the fault.
     Complete(Response<Bytes>),
     /// A response whose body breaks off.
     Cut(Response<SandboxBody>),
 }
 
-/// Asks the task that serves a connection to take it from hyper and end it.
-pub(crate) type EndRequest = watch::Sender<Option<ConnectionEnd>>;
+/// A signal to the task that serves a connection: take the connection from hyper, and end it.
+pub(crate) type EndSignal = watch::Sender<Option<ConnectionEnd>>;
 
 /// The way in which a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport<'t> {
-    Http1(&'t EndRequest),
-    Http2(&'t Arc<EndRequest>),
+    Http1(&'t EndSignal),
+    Http2(&'t Arc<EndSignal>),
     InProcess,
 }
 
@@ -76,7 +77,7 @@ pub(crate) async fn apply(
             let response = recorder.fault_response(response);
             return Ok(FaultOutcome::Complete(response));
         }
-        Some(Effect::Malformed) => (None, Bytes::from_static(MALFORMED), AfterCut::Eof),
+        Some(Effect::Malformed) => (None, Bytes::from_static(MALFORMED_BYTES), AfterCut::Eof),
         Some(Effect::ProcessThenReset) => (Some(recorder.process()), Bytes::new(), AfterCut::Reset),
         Some(Effect::Cut {
             position,
@@ -104,17 +105,17 @@ impl Transport<'_> {
     /// affects only the stream; in process, where there is no connection to close, the call fails or stalls.
     async fn end(self, bytes: Bytes, after_cut: AfterCut) -> io::Result<FaultOutcome> {
         match (self, after_cut) {
-            (Self::Http1(end_request), _) => {
-                end_request.send_replace(Some(ConnectionEnd { bytes, after_cut }));
+            (Self::Http1(end_signal), _) => {
+                end_signal.send_replace(Some(ConnectionEnd { bytes, after_cut }));
             }
-            (Self::Http2(end_request), AfterCut::Eof) => {
-                end_request.send_replace(Some(ConnectionEnd { bytes, after_cut }));
+            (Self::Http2(end_signal), AfterCut::Eof) => {
+                end_signal.send_replace(Some(ConnectionEnd { bytes, after_cut }));
             }
             (Self::Http2(_) | Self::InProcess, AfterCut::Stall) => {}
             (Self::Http2(_), AfterCut::Reset)
-            | (Self::InProcess, AfterCut::Reset | AfterCut::Eof) => return Err(broken_off()),
+            | (Self::InProcess, AfterCut::Reset | AfterCut::Eof) => return Err(broken_off_error()),
         }
-        // Dropped together with the connection, or when the client cancels the request.
+        // This future is dropped together with the connection, or when the client cancels the request.
         pending().await
     }
 
@@ -128,13 +129,13 @@ impl Transport<'_> {
         match self {
             Self::Http1(_) => {
                 declare_length(&mut response);
-                let mut bytes = head(&response);
-                bytes.extend(prefix(response.body(), length));
+                let mut bytes = serialize_head(&response);
+                bytes.extend(body_prefix(response.body(), length));
                 self.end(bytes.into(), after_cut).await
             }
-            Self::Http2(end_request) => {
-                let end_request = Arc::clone(end_request);
-                Ok(cut_stream(response, length, after_cut, end_request))
+            Self::Http2(end_signal) => {
+                let end_signal = Arc::clone(end_signal);
+                Ok(cut_stream(response, length, after_cut, end_signal))
             }
             Self::InProcess if length >= response.body().len() as u64 => {
                 Ok(FaultOutcome::Complete(response))
@@ -155,16 +156,16 @@ fn cut_stream(
     mut response: Response<Bytes>,
     length: u64,
     after_cut: AfterCut,
-    end_request: Arc<EndRequest>,
+    end_signal: Arc<EndSignal>,
 ) -> FaultOutcome {
     declare_length(&mut response);
     FaultOutcome::Cut(response.map(|body| {
-        let sent = stream::iter([Ok(prefix(&body, length))]);
-        body::from_stream(sent.chain(stream::once(async move {
+        let first_part = stream::iter([Ok(body_prefix(&body, length))]);
+        body::from_stream(first_part.chain(stream::once(async move {
             sleep(DELIVERY_PAUSE).await;
             match after_cut {
-                AfterCut::Reset => return Err(broken_off().into()),
-                AfterCut::Eof => drop(end_request.send_replace(Some(ConnectionEnd::CLOSE))),
+                AfterCut::Reset => return Err(broken_off_error().into()),
+                AfterCut::Eof => drop(end_signal.send_replace(Some(ConnectionEnd::CLOSE))),
                 AfterCut::Stall => {}
             }
             pending().await
@@ -184,7 +185,7 @@ fn partial_head(response: &Response<Bytes>, version: Version) -> Bytes {
 }
 
 /// Serializes the head of an HTTP/1.1 response.
-fn head(response: &Response<Bytes>) -> Vec<u8> {
+fn serialize_head(response: &Response<Bytes>) -> Vec<u8> {
     let mut bytes = status_line(response).into_bytes();
     for (name, value) in response.headers() {
         bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
@@ -199,7 +200,7 @@ fn status_line(response: &Response<Bytes>) -> String {
     format!("HTTP/1.1 {} {reason}\r\n", status.as_u16())
 }
 
-fn prefix(body: &Bytes, length: u64) -> Bytes {
+fn body_prefix(body: &Bytes, length: u64) -> Bytes {
     let length = usize::try_from(length).map_or(body.len(), |length| length.min(body.len()));
     body.slice(..length)
 }
@@ -227,12 +228,12 @@ impl ConnectionEnd {
 
     /// Sends the bytes within the time limit, then resets, closes or stalls the connection.
     pub(crate) async fn perform(self, mut socket: Socket, limit: Duration) {
-        let sent = timeout(limit, async {
+        let send_result = timeout(limit, async {
             socket.write_all(&self.bytes).await?;
             socket.flush().await
         })
         .await;
-        if !matches!(sent, Ok(Ok(()))) {
+        if !matches!(send_result, Ok(Ok(()))) {
             return;
         }
         match self.after_cut {
@@ -241,7 +242,7 @@ impl ConnectionEnd {
                     sleep(DELIVERY_PAUSE).await;
                 }
                 // With a linger time of zero, dropping the socket resets the connection.
-                let _ = socket::tcp(&socket).set_zero_linger();
+                let _ = socket::tcp_stream(&socket).set_zero_linger();
             }
             AfterCut::Eof => socket::lingering_close(socket, None).await,
             // The stall lasts until the client closes the connection.
@@ -250,7 +251,7 @@ impl ConnectionEnd {
     }
 }
 
-/// The error of a response that is not sent. hyper resets the HTTP/2 stream on this error.
-fn broken_off() -> io::Error {
+/// Creates the error of a response that is not sent. hyper resets the HTTP/2 stream on this error.
+fn broken_off_error() -> io::Error {
     io::Error::other("a fault of the sandbox broke off the connection")
 }

@@ -25,16 +25,16 @@ use crate::{
     state::memory_budget::{MemoryBudget, Reservation},
 };
 
-/// Reads a body of at most `limit` bytes until `deadline` (checks 6 and 7). Returns it with its memory reservation. After an
-/// error, the rest of the body is still unread in `body`.
+/// Reads a body of at most `limit` bytes until `deadline` (checks 6 and 7). Returns the bytes with their memory reservation. After
+/// an error, the rest of the body is still unread in `body`.
 pub(crate) async fn read(
     body: &mut Incoming,
     limit: usize,
     deadline: Instant,
     budget: &MemoryBudget,
 ) -> Result<(Bytes, Option<Reservation>), Rejection> {
-    let read = timeout_at(deadline, read_all(body, limit, budget)).await;
-    read.unwrap_or_else(|_| {
+    let read_result = timeout_at(deadline, read_all(body, limit, budget)).await;
+    read_result.unwrap_or_else(|_| {
         Err(Rejection::new(
             ProblemType::BODY_TIMEOUT,
             "The whole body must arrive soon after the head. Send the request again.",
@@ -58,20 +58,20 @@ async fn read_all(
             continue; // Trailers are ignored.
         };
         if data.len() > limit - bytes.len() {
-            return Err(checks::body_too_large(limit));
+            return Err(checks::body_too_large_rejection(limit));
         }
-        let more = budget.reserve(data.len()).ok_or_else(busy)?;
+        let data_reservation = budget.reserve(data.len()).ok_or_else(busy_rejection)?;
         match &mut reservation {
-            Some(reservation) => reservation.merge(more),
-            None => reservation = Some(more),
+            Some(reservation) => reservation.merge(data_reservation),
+            None => reservation = Some(data_reservation),
         }
         bytes.extend_from_slice(&data);
     }
     Ok((bytes.freeze(), reservation))
 }
 
-/// The rejection while the bodies in flight exhaust their memory budget.
-pub(crate) fn busy() -> Rejection {
+/// Creates the rejection of a request while the bodies in flight exhaust their memory budget.
+pub(crate) fn busy_rejection() -> Rejection {
     let detail = "The bodies in flight take all the memory that they may have together. Send the request again, or start \
                   the server with a higher --max-buffered-bytes.";
     Rejection::new(ProblemType::BUSY, detail).header(http::header::RETRY_AFTER, "1")
@@ -99,28 +99,29 @@ pub(crate) fn from_stream(
     Either::Right(BoxBody::new(StreamBody::new(frames)))
 }
 
-/// Converts a response's body for sending: with its length, or in chunks of growing size if the variant says so.
+/// Converts a response's body for sending: with its length or, for [`Variant::Chunked`](crate::Variant::Chunked), in chunks of
+/// growing size.
 pub(crate) fn to_sandbox_body(response: Response<Bytes>) -> Response<SandboxBody> {
     match response.extensions().get::<OddChunks>() {
-        Some(OddChunks) => observe(response, None, &Arc::default()),
+        Some(OddChunks) => track_progress(response, None, &Arc::default()),
         None => response.map(|body| Either::Left(Full::new(body))),
     }
 }
 
-/// Converts a response's body to one that records its progress in `unsent`, and keeps its memory reservation until it is
-/// sent.
-pub(crate) fn observe(
+/// Converts a response's body to a body that records its progress in `unsent_bodies`. The new body keeps the memory reservation
+/// until it is sent.
+pub(crate) fn track_progress(
     response: Response<Bytes>,
     reservation: Option<Reservation>,
-    unsent: &Arc<UnsentBodies>,
+    unsent_bodies: &Arc<UnsentBodies>,
 ) -> Response<SandboxBody> {
-    let chunk = response.extensions().get::<OddChunks>().map(|OddChunks| 1);
-    response.map(|rest| {
-        unsent.count.fetch_add(1, Ordering::Relaxed);
-        let body = ObservedBody {
-            rest,
-            chunk,
-            unsent: Arc::clone(unsent),
+    let chunk_size = response.extensions().get::<OddChunks>().map(|OddChunks| 1);
+    response.map(|unsent_bytes| {
+        unsent_bodies.count.fetch_add(1, Ordering::Relaxed);
+        let body = TrackedBody {
+            unsent_bytes,
+            chunk_size,
+            unsent_bodies: Arc::clone(unsent_bodies),
             _reservation: reservation,
         };
         Either::Right(BoxBody::new(body.map_err(|never| match never {})))
@@ -138,8 +139,8 @@ pub(crate) struct UnsentBodies {
 impl UnsentBodies {
     /// Returns the progress so far, or `None` if all bodies have been sent.
     pub(crate) fn progress(&self) -> Option<u64> {
-        let is_any = self.count.load(Ordering::Relaxed) > 0;
-        is_any.then(|| self.progress.load(Ordering::Relaxed))
+        let has_unsent = self.count.load(Ordering::Relaxed) > 0;
+        has_unsent.then(|| self.progress.load(Ordering::Relaxed))
     }
 }
 
@@ -147,15 +148,15 @@ impl UnsentBodies {
 /// read.
 pub(crate) const PART_BYTES: usize = 16 * 1024;
 
-struct ObservedBody {
-    rest: Bytes,
-    /// The size of the next chunk, if the variant asks for odd chunks.
-    chunk: Option<usize>,
-    unsent: Arc<UnsentBodies>,
+struct TrackedBody {
+    unsent_bytes: Bytes,
+    /// The size of the next chunk, if the body is sent in odd chunks (see [`OddChunks`]).
+    chunk_size: Option<usize>,
+    unsent_bodies: Arc<UnsentBodies>,
     _reservation: Option<Reservation>,
 }
 
-impl Body for ObservedBody {
+impl Body for TrackedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -163,28 +164,31 @@ impl Body for ObservedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let length = self.chunk.unwrap_or(PART_BYTES).min(self.rest.len());
-        let part = self.rest.split_to(length);
-        self.chunk = self.chunk.map(|size| size + 1);
-        self.unsent.progress.fetch_add(1, Ordering::Relaxed);
+        let length = self
+            .chunk_size
+            .unwrap_or(PART_BYTES)
+            .min(self.unsent_bytes.len());
+        let part = self.unsent_bytes.split_to(length);
+        self.chunk_size = self.chunk_size.map(|size| size + 1);
+        self.unsent_bodies.progress.fetch_add(1, Ordering::Relaxed);
         Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.unsent_bytes.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.chunk {
-            None => SizeHint::with_exact(self.rest.len() as u64),
+        match self.chunk_size {
+            None => SizeHint::with_exact(self.unsent_bytes.len() as u64),
             Some(_) => SizeHint::default(),
         }
     }
 }
 
-impl Drop for ObservedBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.unsent.count.fetch_sub(1, Ordering::Relaxed);
-        self.unsent.progress.fetch_add(1, Ordering::Relaxed);
+        self.unsent_bodies.count.fetch_sub(1, Ordering::Relaxed);
+        self.unsent_bodies.progress.fetch_add(1, Ordering::Relaxed);
     }
 }

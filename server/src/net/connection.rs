@@ -33,7 +33,7 @@ use crate::{
     contract::request_id,
     net::{
         access_log::AccessLog,
-        apply_fault::{self, EndRequest, FaultOutcome, Transport},
+        apply_fault::{self, EndSignal, FaultOutcome, Transport},
         body::{self, SandboxBody, UnsentBodies},
         request_recorder::RequestRecorder,
         socket::{self, DISCARD_BYTES, Socket, Stream, lingering_close},
@@ -60,8 +60,8 @@ const TLS_HANDSHAKE: &[u8] = &[22];
 pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) log: AccessLog,
-    /// Limits the request and response bodies in memory. Without it, a thousand connections with a hundred streams each could
-    /// each hold a body of the maximum size.
+    /// Limits the request and response bodies in memory. Without this limit, a thousand connections with a hundred
+    /// streams each could hold a hundred thousand bodies of the maximum size.
     pub(crate) body_budget: MemoryBudget,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) settings: SandboxBuilder,
@@ -72,33 +72,34 @@ pub(crate) struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     is_http2: bool,
+    /// The number of requests so far.
     started_count: AtomicU64,
-    unsent: Arc<UnsentBodies>,
-    stopping: CancellationToken,
+    unsent_bodies: Arc<UnsentBodies>,
+    stop_token: CancellationToken,
     /// Set by a fault that ends the connection.
-    end_request: Arc<EndRequest>,
+    end_signal: Arc<EndSignal>,
     /// Deadline for reading the rest of a rejected body, after the last response of an HTTP/1.1 connection.
     discard_deadline: OnceLock<Instant>,
 }
 
 /// Serves a connection until the client closes it, it times out, or the server stops and no request is in flight.
-pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stopping: CancellationToken) {
-    let opened = tokio::select! {
+pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stop_token: CancellationToken) {
+    let open_result = tokio::select! {
         biased;
-        opened = open(tcp, &shared) => opened,
-        () = stop_requested(&stopping) => return,
+        open_result = open(tcp, &shared) => open_result,
+        () = wait_for_stop(&stop_token) => return,
     };
-    let (mut socket, is_http2) = match opened {
-        Ok(opened) => opened,
+    let (mut socket, is_http2) = match open_result {
+        Ok(connection) => connection,
         Err(Some(stream)) => return lingering_close(stream, None).await,
         Err(None) => return,
     };
     let connection = Arc::new(Connection {
         is_http2,
         started_count: AtomicU64::new(0),
-        unsent: Arc::default(),
-        stopping: stopping.clone(),
-        end_request: Arc::default(),
+        unsent_bodies: Arc::default(),
+        stop_token: stop_token.clone(),
+        end_signal: Arc::default(),
         discard_deadline: OnceLock::new(),
         shared,
     });
@@ -128,12 +129,12 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stopping: Cancell
             .drive(serving, |serving| serving.graceful_shutdown())
             .await
     };
-    let end = connection.end_request.borrow().clone();
+    let end = connection.end_signal.borrow().clone();
     if let Some(end) = end {
         tokio::select! {
             biased;
             () = end.perform(socket, shared.settings.head_timeout) => {}
-            () = stop_requested(&stopping) => {}
+            () = wait_for_stop(&stop_token) => {}
         }
     // The client may still be sending: the rest of a rejected body, bytes after a malformed head, or further pipelined
     // requests. An idle client is not sending unless there are unread bytes.
@@ -149,9 +150,9 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, stopping: Cancell
 async fn open(tcp: TcpStream, shared: &Shared) -> Result<(Socket, bool), Option<Stream>> {
     let deadline = Instant::now() + shared.settings.head_timeout;
     let expected = shared.tls.as_ref().map_or(HTTP2_PREFACE, |_| TLS_HANDSHAKE);
-    let starts = timeout_at(deadline, socket::starts_with(&tcp, expected)).await;
+    let starts_as_expected = timeout_at(deadline, socket::starts_with(&tcp, expected)).await;
     let mut stream = socket::with_write_timeout(tcp, shared.settings.head_timeout);
-    let is_expected = match starts {
+    let is_expected = match starts_as_expected {
         Ok(Ok(is_expected)) => is_expected,
         Ok(Err(_)) => return Err(None),
         // The client sent nothing, or a part of the preface, which is still unread.
@@ -179,8 +180,8 @@ async fn open(tcp: TcpStream, shared: &Shared) -> Result<(Socket, bool), Option<
 /// Resolves after the server has been asked to stop and the runtime has dispatched the requests that had arrived by then.
 ///
 /// A `select!` with `biased` and the connection first therefore serves those requests before it stops.
-async fn stop_requested(stopping: &CancellationToken) {
-    stopping.cancelled().await;
+async fn wait_for_stop(stop_token: &CancellationToken) {
+    stop_token.cancelled().await;
     // A timer fires only after its thread has dispatched the events of all sockets. Yielding is not enough: another thread
     // could still be about to dispatch events.
     sleep(Duration::from_millis(1)).await;
@@ -200,44 +201,44 @@ impl Connection {
         S: Future<Output = hyper::Result<()>>,
     {
         let mut serving = pin!(serving);
-        let mut end_request = self.end_request.subscribe();
+        let mut end_signal = self.end_signal.subscribe();
         let mut is_stopping = false;
         loop {
             tokio::select! {
                 biased;
                 _ = serving.as_mut() => return false,
-                _ = end_request.wait_for(Option::is_some) => return false,
-                () = self.sending_stalled(), if self.is_http2 => return false,
-                () = self.idle_too_long(), if self.is_http2 => {
+                _ = end_signal.wait_for(Option::is_some) => return false,
+                () = self.wait_until_sending_stalls(), if self.is_http2 => return false,
+                () = self.wait_until_idle_too_long(), if self.is_http2 => {
                     if is_stopping {
                         return false;
                     }
                 }
-                () = stop_requested(&self.stopping), if !is_stopping => {}
+                () = wait_for_stop(&self.stop_token), if !is_stopping => {}
             }
             is_stopping = true;
             // Over HTTP/2, this sends GOAWAY, which names the requests that are not processed.
             stop(serving.as_mut());
-            let first = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx)));
-            if let Poll::Ready(ended) = first.await {
+            let poll_result = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx)));
+            if let Poll::Ready(ended) = poll_result.await {
                 return ended.is_ok();
             }
         }
     }
 
     /// Resolves when unsent bodies have made no progress for one to two head timeouts.
-    async fn sending_stalled(&self) {
+    async fn wait_until_sending_stalls(&self) {
         loop {
-            let progress = self.unsent.progress();
+            let progress = self.unsent_bodies.progress();
             sleep(self.shared.settings.head_timeout).await;
-            if progress.is_some() && self.unsent.progress() == progress {
+            if progress.is_some() && self.unsent_bodies.progress() == progress {
                 return;
             }
         }
     }
 
     /// Resolves when no request has been in flight for one to two head timeouts.
-    async fn idle_too_long(self: &Arc<Self>) {
+    async fn wait_until_idle_too_long(self: &Arc<Self>) {
         let is_idle = || Arc::strong_count(self) == 1;
         loop {
             let (was_idle, started_count) = (is_idle(), self.started_count.load(Ordering::Relaxed));
@@ -260,31 +261,31 @@ async fn handle_request(
     let (head, mut body) = request.into_parts();
     let service = &shared.service;
     let mut recorder = RequestRecorder::start(service, &shared.log, head);
-    let deadline = recorder.started + shared.settings.body_timeout;
+    let deadline = recorder.start_time + shared.settings.body_timeout;
 
     let mut has_unread_body = !body.is_end_stream();
-    let checked = service.check_head(&recorder.caller, &recorder.head);
-    let read = if checked.needs_body() || recorder.fault.is_some() {
+    let checked_head = service.check_head(&recorder.caller, &recorder.head);
+    let read_result = if checked_head.needs_body() || recorder.fault.is_some() {
         let limit = shared.settings.max_body_bytes;
-        let read = body::read(&mut body, limit, deadline, &shared.body_budget).await;
-        has_unread_body &= read.is_err();
-        read
+        let read_result = body::read(&mut body, limit, deadline, &shared.body_budget).await;
+        has_unread_body &= read_result.is_err();
+        read_result
     } else {
         Ok((Bytes::new(), None))
     };
     let mut reservation = None;
-    let mut response = match read {
+    let mut response = match read_result {
         // A fault needs a complete request.
-        Err(rejection) => service.respond(&recorder.caller, checked, Err(rejection)),
+        Err(rejection) => service.respond(&recorder.caller, checked_head, Err(rejection)),
         Ok((bytes, body_reservation)) => {
-            // Reused for the response: the response to a create is about as large as its request.
+            // The response reuses the reservation: the response to a create is about as large as its request.
             reservation = body_reservation;
             recorder.body = bytes;
             if let Some(fault) = recorder.fault.clone() {
-                drop(checked);
+                drop(checked_head);
                 let transport = match connection.is_http2 {
-                    true => Transport::Http2(&connection.end_request),
-                    false => Transport::Http1(&connection.end_request),
+                    true => Transport::Http2(&connection.end_signal),
+                    false => Transport::Http1(&connection.end_signal),
                 };
                 // Boxed, because faults are rare and must not enlarge the future of each request.
                 match Box::pin(apply_fault::apply(&fault, &mut recorder, transport)).await? {
@@ -292,12 +293,12 @@ async fn handle_request(
                     FaultOutcome::Cut(response) => return Ok(response),
                 }
             } else {
-                if let Some(wait) = checked.wait_for_requests() {
-                    let stopping = &connection.stopping;
-                    // Boxed for the same reason as above.
-                    Box::pin(stopping.run_until_cancelled(wait)).await;
+                if let Some(wait) = checked_head.wait_for_requests() {
+                    let stop_token = &connection.stop_token;
+                    // Boxed, because calls that wait are rare, too.
+                    Box::pin(stop_token.run_until_cancelled(wait)).await;
                 }
-                service.respond(&recorder.caller, checked, Ok(&recorder.body))
+                service.respond(&recorder.caller, checked_head, Ok(&recorder.body))
             }
         }
     };
@@ -325,10 +326,14 @@ async fn handle_request(
     if reservation.is_none() && response.body().is_unique() {
         reservation = shared.body_budget.reserve(response.body().len());
         if reservation.is_none() {
-            response = body::busy()
+            response = body::busy_rejection()
                 .into_response(&request_id::from_headers_or_new(&recorder.head.headers));
         }
     }
     recorder.record_response(&response);
-    Ok(body::observe(response, reservation, &connection.unsent))
+    Ok(body::track_progress(
+        response,
+        reservation,
+        &connection.unsent_bodies,
+    ))
 }

@@ -17,30 +17,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts connections until the server stops.
 ///
-/// Sending on `stop` starts a graceful shutdown: open connections may finish within the shutdown timeout. Dropping `stop` ends
-/// all connections immediately. Beyond the limit on open connections, new ones wait in the operating system's queue.
+/// A message to `stop_receiver` starts a graceful shutdown: open connections may finish within the shutdown timeout. If its sender
+/// is dropped, all connections end immediately. Connections beyond the limit wait in the operating system's queue.
 pub(crate) async fn serve(
     listener: TcpListener,
     shared: Arc<Shared>,
-    mut stop: oneshot::Receiver<()>,
+    mut stop_receiver: oneshot::Receiver<()>,
 ) {
-    let stopping = CancellationToken::new();
-    let serve = |stream| connection::serve(stream, Arc::clone(&shared), stopping.clone());
-    let mut open = JoinSet::new();
-    let stopped = loop {
+    let stop_token = CancellationToken::new();
+    let serve = |stream| connection::serve(stream, Arc::clone(&shared), stop_token.clone());
+    let mut open_connections = JoinSet::new();
+    let stop_result = loop {
         tokio::select! {
-            stopped = &mut stop => break stopped,
-            Some(_) = open.join_next() => {}
-            stream = accept(&listener), if open.len() < shared.settings.max_connections.max(1) => {
-                open.spawn(serve(stream));
+            stop_result = &mut stop_receiver => break stop_result,
+            Some(_) = open_connections.join_next() => {}
+            stream = accept(&listener), if open_connections.len() < shared.settings.max_connections.max(1) => {
+                open_connections.spawn(serve(stream));
             }
         }
     };
-    if stopped.is_ok() {
+    if stop_result.is_ok() {
         // Stop listening before closing connections, so that clients whose connections are closed cannot reconnect.
         drop(listener);
-        stopping.cancel();
-        let all_closed = async { while open.join_next().await.is_some() {} };
+        stop_token.cancel();
+        let all_closed = async { while open_connections.join_next().await.is_some() {} };
         let _ = timeout(shared.settings.shutdown_timeout, all_closed).await;
     }
 }

@@ -18,14 +18,14 @@ use crate::{
 pub(crate) struct RequestRecorder<'s> {
     service: &'s Service,
     log: &'s AccessLog,
-    pub(crate) started: Instant,
+    pub(crate) start_time: Instant,
     pub(crate) caller: Caller,
     pub(crate) head: Parts,
     /// The body; empty until it has been read.
     pub(crate) body: Bytes,
     pub(crate) fault: Option<Arc<ResolvedFault>>,
     hold: Option<Hold>,
-    /// The request's number in the journal, if the journal has an entry.
+    /// The request's number in the journal; `None` until the journal has an entry for the request.
     number: Option<u64>,
     is_done: bool,
 }
@@ -34,14 +34,14 @@ impl<'s> RequestRecorder<'s> {
     /// Starts a request: finds its namespace and selects its fault.
     pub(crate) fn start(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.identify_caller(&head);
-        let selected = service.select_fault(&caller, &head);
-        let (fault, hold) = selected.map_or((None, None), |selected| {
+        let selected_fault = service.select_fault(&caller, &head);
+        let (fault, hold) = selected_fault.map_or((None, None), |selected| {
             (Some(selected.fault), selected.hold)
         });
         Self {
             service,
             log,
-            started: Instant::now(),
+            start_time: Instant::now(),
             fault,
             hold,
             caller,
@@ -65,7 +65,7 @@ impl<'s> RequestRecorder<'s> {
 
     /// Adds the request to the journal before it has a response.
     pub(crate) fn record_arrival(&mut self) {
-        if self.number.is_none() && !service::is_admin(&self.head) {
+        if self.number.is_none() && !service::is_admin_request(&self.head) {
             let mut request = self.new_entry(self.head.headers.clone());
             request.request_id = id_to_string(self.head.headers.get(&request_id::HEADER));
             self.number = Some(self.caller.namespace.journal.record(request));
@@ -90,24 +90,26 @@ impl<'s> RequestRecorder<'s> {
 
     pub(crate) fn record_response(&mut self, response: &Response<Bytes>) {
         let id = response.headers().get(&request_id::HEADER);
-        self.record(Some(response.status()), id);
+        self.record_end(Some(response.status()), id);
     }
 
-    /// Records that no response is sent. A processed request has a `lost_response`, which determines the request id.
+    /// Records that no response is sent. If the request was processed, `lost_response` is its response, which contains the request
+    /// id.
     pub(crate) fn record_no_response(&mut self, lost_response: Option<&Response<Bytes>>) {
         let id = lost_response.and_then(|lost| lost.headers().get(&request_id::HEADER));
-        self.record(None, id);
+        self.record_end(None, id);
     }
 
-    fn record(&mut self, status: Option<StatusCode>, request_id: Option<&HeaderValue>) {
+    /// Records the end of the request, unless it has already been recorded.
+    fn record_end(&mut self, status: Option<StatusCode>, request_id: Option<&HeaderValue>) {
         // Requests to the control interface are not recorded: the sandbox's page sends one every two seconds.
-        if std::mem::replace(&mut self.is_done, true) || service::is_admin(&self.head) {
+        if std::mem::replace(&mut self.is_done, true) || service::is_admin_request(&self.head) {
             return;
         }
         let request_id = id_to_string(request_id.or(self.head.headers.get(&request_id::HEADER)));
-        let duration = self.started.elapsed();
+        let duration = self.start_time.elapsed();
         self.log.record(&self.head, status, &request_id, duration);
-        let finish = |request: &mut RecordedRequest| {
+        let finish_entry = |request: &mut RecordedRequest| {
             request.is_done = true;
             request.is_held = false;
             request.status = status;
@@ -116,22 +118,27 @@ impl<'s> RequestRecorder<'s> {
         };
         let journal = &self.caller.namespace.journal;
         match self.number {
-            Some(number) => journal.update(number, finish),
+            Some(number) => journal.update(number, finish_entry),
             None => {
                 // Moved, not cloned: the request is complete.
                 let headers = std::mem::take(&mut self.head.headers);
                 let mut request = self.new_entry(headers);
-                finish(&mut request);
+                finish_entry(&mut request);
                 journal.record(request);
             }
         }
     }
 
     fn new_entry(&self, headers: HeaderMap) -> RecordedRequest {
-        let at = SystemTime::now() - self.started.elapsed();
-        let mut request =
-            RecordedRequest::new(at, &self.head.method, &self.head.uri, headers, &self.body);
-        request.fault = self.fault.as_ref().map(|fault| fault.header.clone());
+        let arrival_time = SystemTime::now() - self.start_time.elapsed();
+        let mut request = RecordedRequest::new(
+            arrival_time,
+            &self.head.method,
+            &self.head.uri,
+            headers,
+            &self.body,
+        );
+        request.fault = self.fault.as_ref().map(|fault| fault.header_value.clone());
         request
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn with_write_timeout(tcp: TcpStream, limit: Duration) -> Stream {
 }
 
 /// Returns the TCP connection below TLS and timeouts.
-pub(crate) fn tcp(socket: &Socket) -> &TcpStream {
+pub(crate) fn tcp_stream(socket: &Socket) -> &TcpStream {
     match socket {
         Either::Left(stream) => stream.get_ref(),
         Either::Right(encrypted) => encrypted.get_ref().0.get_ref(),
@@ -45,16 +45,16 @@ pub(crate) fn tcp(socket: &Socket) -> &TcpStream {
 /// hyper-util can detect HTTP/2 too, but no timeout of hyper applies while hyper-util waits for the first bytes. The caller can
 /// put a timeout around this future.
 pub(crate) async fn starts_with(tcp: &TcpStream, expected: &[u8]) -> io::Result<bool> {
-    let mut first = vec![0; expected.len()];
+    let mut first_bytes = vec![0; expected.len()];
     loop {
-        // Check for the end before peeking, so that no bytes before the end are missed.
+        // Check for the end of the stream before peeking, so that no bytes before the end are missed.
         let has_ended = tcp.ready(Interest::READABLE).await?.is_read_closed();
-        let length = tcp.peek(&mut first).await?;
-        let received = first.get(..length).unwrap_or_default();
+        let length = tcp.peek(&mut first_bytes).await?;
+        let received = first_bytes.get(..length).unwrap_or_default();
         if received == expected || has_ended || !expected.starts_with(received) {
             return Ok(received == expected);
         }
-        // Poll: the socket stays readable while the peeked bytes are unread, so waiting for readiness would not wait.
+        // Poll: the socket stays readable while the peeked bytes are unread. Waiting until it is readable would return immediately.
         sleep(PEEK_INTERVAL).await;
     }
 }
@@ -63,7 +63,7 @@ pub(crate) async fn starts_with(tcp: &TcpStream, expected: &[u8]) -> io::Result<
 pub(crate) fn has_unread(socket: &Socket) -> bool {
     #[cfg(unix)]
     {
-        rustix::io::ioctl_fionread(tcp(socket)).is_ok_and(|length| length > 0)
+        rustix::io::ioctl_fionread(tcp_stream(socket)).is_ok_and(|length| length > 0)
     }
     #[cfg(not(unix))]
     false

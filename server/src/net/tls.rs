@@ -78,23 +78,23 @@ pub(crate) fn configure(
                 "the settings for TLS have no effect because TLS is off: set tls, too".to_owned(),
             ));
         }
-        [only] if *only == *"self-signed" => None,
+        [value] if *value == *"self-signed" => None,
         [certificate, rest @ ..] => Some((certificate, rest.first().unwrap_or(certificate))),
     };
     let (chain, key, ca_pem) = match files {
-        None => self_signed(&tls.tls_name, address)?,
+        None => create_self_signed(&tls.tls_name, address)?,
         Some((certificate, _)) if !tls.tls_name.is_empty() || tls.tls_ca_out.is_some() => {
             let reason = "already has names and a CA: more names, and a file for the CA certificate, need a self-signed \
                           certificate";
             return Err(TlsError::in_file(certificate, reason));
         }
         Some((certificate, key)) => {
-            let private_key = PrivateKeyDer::from_pem_slice(&read(key)?);
+            let private_key = PrivateKeyDer::from_pem_slice(&read_file(key)?);
             let private_key = private_key.map_err(|_| TlsError::in_file(key, NO_KEY))?;
-            (certificates(certificate)?, private_key, None)
+            (read_certificates(certificate)?, private_key, None)
         }
     };
-    // Choose a provider explicitly: rustls has no default if a program links more than one.
+    // Choose a provider explicitly: rustls has no default provider if a program links several.
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -104,7 +104,7 @@ pub(crate) fn configure(
         Some(file) => {
             let invalid = || TlsError::in_file(file, NO_CERTIFICATE);
             let mut roots = RootCertStore::empty();
-            for root in certificates(file)? {
+            for root in read_certificates(file)? {
                 roots.add(root).map_err(|_| invalid())?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -131,26 +131,28 @@ pub(crate) fn configure(
 }
 
 /// Creates a certificate for this machine. The private key of its CA is not stored.
-fn self_signed(others: &[String], address: IpAddr) -> Result<Identity, TlsError> {
+fn create_self_signed(extra_names: &[String], address: IpAddr) -> Result<Identity, TlsError> {
     let mut names = ["localhost", "127.0.0.1", "::1"]
         .map(str::to_owned)
         .to_vec();
     if !address.is_unspecified() {
         names.push(address.to_string());
     }
-    names.extend_from_slice(others);
-    if let Some(name) = (others.iter()).find(|name| ServerName::try_from(name.as_str()).is_err()) {
+    names.extend_from_slice(extra_names);
+    if let Some(name) =
+        (extra_names.iter()).find(|name| ServerName::try_from(name.as_str()).is_err())
+    {
         return Err(TlsError(format!(
             "a certificate cannot be for {name:?}: expected a host name or an IP address"
         )));
     }
-    issue(names).map_err(TlsError::cannot_create)
+    issue_certificate(names).map_err(TlsError::cannot_create)
 }
 
-fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
+fn issue_certificate(names: Vec<String>) -> Result<Identity, rcgen::Error> {
     let today = DateTime::<Utc>::from(SystemTime::now());
     let today = date_time_ymd(today.year(), today.month() as u8, today.day() as u8);
-    let named = |name: &str, names: Vec<String>| {
+    let make_params = |name: &str, names: Vec<String>| {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -159,13 +161,13 @@ fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
         Ok(params)
     };
 
-    let mut issuer = named("dealkit-server's issuer", Vec::new())?;
+    let mut issuer = make_params("dealkit-server's issuer", Vec::new())?;
     issuer.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let issuer_key = KeyPair::generate()?;
     let pem = issuer.self_signed(&issuer_key)?.pem();
 
-    let mut leaf = named("dealkit-server", names)?;
+    let mut leaf = make_params("dealkit-server", names)?;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
@@ -175,15 +177,17 @@ fn issue(names: Vec<String>) -> Result<Identity, rcgen::Error> {
     Ok((vec![leaf.into()], key.into(), Some(pem)))
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(file)?).collect();
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(&read_file(file)?).collect();
     // Drop the error, which may contain a line of a private key.
-    read.ok()
+    certificates
+        .ok()
         .filter(|certificates| !certificates.is_empty())
         .ok_or_else(|| TlsError::in_file(file, NO_CERTIFICATE))
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_file(file: &Path) -> Result<Vec<u8>, TlsError> {
     let bytes = fs::read(file);
     let bytes =
         bytes.map_err(|error| TlsError::in_file(file, format!("cannot be read: {error}")))?;

@@ -39,8 +39,8 @@ pub(crate) enum Audience {
 }
 
 impl Access {
-    /// Checks that a request to /v1 may carry a fault header. If the token is the service key, the request contains it
-    /// already.
+    /// Checks that a request to /v1 may carry a fault header. If the token is the service key, the
+    /// request already contains it in `x-service-key`.
     pub(crate) fn check_fault_header(&self, head: &Parts) -> Result<(), Rejection> {
         match self {
             Self::Token(token) if has_token(token, head, wire::SERVICE_KEY_HEADER) => {
@@ -50,7 +50,7 @@ impl Access {
         }
     }
 
-    /// Checks that the control interface is on and not closed, but not the token, which the page does not have yet.
+    /// Checks that the control interface is on and not closed. Does not check the token, which the page cannot send yet.
     fn check_enabled(&self) -> Result<(), Rejection> {
         match self {
             Self::Off => Err(Rejection::new(
@@ -97,7 +97,7 @@ impl Access {
                 Err(rejection.header(header::WWW_AUTHENTICATE, "SandboxToken realm=\"dealkit\""))
             }
             // Prevents DNS rebinding: a web page's host name can resolve to this machine.
-            Self::Open if !host(head).is_some_and(|host| is_this_machine(&host)) => {
+            Self::Open if !request_host(head).is_some_and(|host| is_this_machine(&host)) => {
                 Err(Rejection::new(
                     ProblemType::ADMIN_DENIED,
                     "Use the host localhost, 127.0.0.1 or [::1], or start the server with --admin-token.",
@@ -108,14 +108,14 @@ impl Access {
     }
 }
 
-/// Returns true if the request has this header exactly once, with the token.
+/// Returns true if the request has this header exactly once, and its value is the token.
 fn has_token(token: &ServiceKey, head: &Parts, name: &str) -> bool {
-    let mut sent = head.headers.get_all(name).iter();
-    matches!((sent.next(), sent.next()), (Some(sent), None) if token.matches(sent.as_bytes()))
+    let mut values = head.headers.get_all(name).iter();
+    matches!((values.next(), values.next()), (Some(value), None) if token.matches(value.as_bytes()))
 }
 
 /// Returns the host and port to which the request was sent.
-fn host(head: &Parts) -> Option<Authority> {
+fn request_host(head: &Parts) -> Option<Authority> {
     match head.uri.authority() {
         Some(authority) => Some(authority.clone()),
         None => head.headers.get(header::HOST)?.to_str().ok()?.parse().ok(),
@@ -144,7 +144,7 @@ fn check_origin(head: &Parts) -> Result<(), Rejection> {
 
 /// Returns true if the request comes from no web page, or from a page of this server.
 fn is_same_origin(head: &Parts) -> bool {
-    let (headers, host) = (&head.headers, host(head));
+    let (headers, host) = (&head.headers, request_host(head));
     let is_same_site = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     let is_own_origin = |origin: &HeaderValue| {
         let origin = origin

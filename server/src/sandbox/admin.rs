@@ -21,10 +21,10 @@ use crate::sandbox::{
 use crate::{
     contract::{
         auth,
-        operations::{store_full, unknown_deal},
+        operations::{store_full_rejection, unknown_deal_rejection},
         problem::{ProblemType, Rejection},
-        response::{empty, response},
-        route::{MatchedPath, Route, is_path},
+        response::{empty_response, response},
+        route::{MatchedPath, Route, matches_template},
     },
     json,
     state::{agent::CreatedAgent, seed::SeedDeal},
@@ -34,14 +34,16 @@ use crate::{
 pub(crate) const PREFIX: &str = "/__sandbox/";
 
 /// Default and maximum number of entries on a page of a list.
-const DEFAULT_PAGE: usize = 100;
-const MAX_PAGE: usize = 1_000;
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 1_000;
 
-/// Maximum size of a page's entries in bytes. A larger entry gets a page of its own.
+/// Maximum size of a page's entries in bytes. A larger entry is alone on its page.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
 
-/// The list that supports `?wait=`, and the maximum wait in seconds.
-const REQUESTS: &str = "/__sandbox/requests";
+/// The path of the list of requests, which supports the query parameter `wait`.
+const REQUESTS_PATH: &str = "/__sandbox/requests";
+
+/// Maximum of the parameter `wait`, in seconds.
 const MAX_WAIT: f64 = 300.0;
 
 /// An operation's function, and its audience.
@@ -120,18 +122,23 @@ impl<'r> AdminCall<'r> {
         head: &'r Parts,
     ) -> Result<Self, Rejection> {
         let path = MatchedPath::parse(ROUTES, head.uri.path());
-        let found = path.and_then(|path| Ok((path.route(&head.method)?, path)));
+        let matched_route = path.and_then(|path| Ok((path.route(&head.method)?, path)));
         // Unknown paths need access too: clients without access must not learn which paths exist.
-        let audience = |found: &(&Route<Operation>, _)| found.0.operation.1;
-        access.check(found.as_ref().map_or(Audience::Authorized, audience), head)?;
-        let (route, path) = found?;
+        let audience = |(route, _): &(&Route<Operation>, _)| route.operation.1;
+        access.check(
+            matched_route
+                .as_ref()
+                .map_or(Audience::Authorized, audience),
+            head,
+        )?;
+        let (route, path) = matched_route?;
         let (run, audience) = route.operation;
         let (namespace, query) = match audience {
             Audience::Authorized => {
                 let query = Query::parse(head.uri.query().unwrap_or_default())?;
                 let header = head.headers.get(&auth::HEADER).map(HeaderValue::as_bytes);
                 (
-                    namespaces.for_admin_call(query.namespace.as_deref(), header)?,
+                    namespaces.find_for_admin_call(query.namespace.as_deref(), header)?,
                     query,
                 )
             }
@@ -152,14 +159,17 @@ impl<'r> AdminCall<'r> {
 
     /// Returns a future to await before the operation runs, if the call waits for requests.
     pub(crate) fn wait_for_requests(&self) -> Option<impl Future<Output = ()>> {
-        if self.template != REQUESTS {
+        if self.template != REQUESTS_PATH {
             return None;
         }
         let limit = self.query.wait?;
         Some(async move {
             let matches = |request: &RecordedRequest| self.query.matches(request);
-            let enough = self.namespace.journal.wait(self.query.count, matches);
-            let _ = timeout(limit, enough).await;
+            let enough_requests = self
+                .namespace
+                .journal
+                .wait_until_recorded(self.query.count, matches);
+            let _ = timeout(limit, enough_requests).await;
         })
     }
 
@@ -196,12 +206,12 @@ fn page_file(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 }
 
 fn list_requests(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
-    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
     // One more than the limit, to know whether there is a next page.
     let max = call.query.count.max(limit + 1);
     let matches = |request: &RecordedRequest| call.query.matches(request);
-    let found = call.namespace.journal.find(max, matches);
-    let entries = found.iter().map(|request| {
+    let requests = call.namespace.journal.find(max, matches);
+    let entries = requests.iter().map(|request| {
         let path_template = request.path_template();
         let entry = RequestEntry {
             request,
@@ -210,18 +220,18 @@ fn list_requests(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
         (request.number, entry)
     });
     let waits = call.query.wait.is_some();
-    let timed_out = waits.then_some(found.len() < call.query.count);
+    let timed_out = waits.then_some(requests.len() < call.query.count);
     Ok(build_page("requests", limit, entries, timed_out))
 }
 
 fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let faults = call.namespace.faults.list();
-    let later = faults
+    let later_faults = faults
         .iter()
-        .filter(|fault| fault.id > call.query.number_after);
+        .filter(|fault| fault.id > call.query.after_number);
     // One page shows all faults by default: there are at most 1,000.
-    let entries = later.map(|fault| (fault.id, fault));
-    let limit = call.query.limit.unwrap_or(MAX_PAGE);
+    let entries = later_faults.map(|fault| (fault.id, fault));
+    let limit = call.query.limit.unwrap_or(MAX_PAGE_SIZE);
     Ok(build_page("faults", limit, entries, None))
 }
 
@@ -299,28 +309,28 @@ fn accept_keys(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
 
 fn list_agents(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     #[derive(Serialize)]
-    struct Created<'p> {
+    struct AgentEntry<'p> {
         agent: Agent,
         /// The request body, byte for byte.
         sent: &'p RawValue,
     }
-    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
     // One more than the limit, to know whether there is a next page.
-    let agents = (call.namespace.store).agents_after(call.query.number_after, limit + 1);
+    let agents = (call.namespace.store).agents_after(call.query.after_number, limit + 1);
     let entries = agents.iter().filter_map(|(number, sent)| {
-        let created = Created {
+        let entry = AgentEntry {
             agent: CreatedAgent::from_stored(*number, sent)?.agent,
             sent: serde_json::from_slice(sent).ok()?,
         };
-        Some((*number, created))
+        Some((*number, entry))
     });
     Ok(build_page("agents", limit, entries, None))
 }
 
 fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
-    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE);
-    let deals = (call.namespace.store).deals_after(call.query.after.as_deref(), limit + 1);
-    // Raw, so that the deals are sent byte for byte.
+    let limit = call.query.limit.unwrap_or(DEFAULT_PAGE_SIZE);
+    let deals = (call.namespace.store).deals_after(call.query.after_id.as_deref(), limit + 1);
+    // The JSON stays raw, so that the deals are sent byte for byte.
     let entries = deals.iter().filter_map(|(id, json)| {
         let json: &RawValue = serde_json::from_slice(json).ok()?;
         Some((id, json))
@@ -330,7 +340,7 @@ fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 
 fn get_deal(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let deal = call.namespace.store.find_deal(&call.id);
-    let deal = deal.ok_or_else(unknown_deal)?;
+    let deal = deal.ok_or_else(unknown_deal_rejection)?;
     Ok(response(StatusCode::OK, wire::JSON, deal))
 }
 
@@ -344,12 +354,15 @@ fn put_deal(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
             "the deal: /id: expected the id that the path ends with".to_owned(),
         ));
     }
-    call.namespace.store.insert_deal(deal).map_err(store_full)?;
+    call.namespace
+        .store
+        .insert_deal(deal)
+        .map_err(store_full_rejection)?;
     no_content()
 }
 
 fn no_content() -> AdminResult {
-    Ok(empty(StatusCode::NO_CONTENT))
+    Ok(empty_response(StatusCode::NO_CONTENT))
 }
 
 /// Builds a page of a list: up to `limit` entries, the key of the last entry as `next` if there are more, and `timed_out` if
@@ -378,7 +391,7 @@ fn build_page(
     response(StatusCode::OK, wire::JSON, page)
 }
 
-/// Serializes a value that contains only strings, numbers, lists and maps with string keys, so serialization cannot fail.
+/// Serializes a value that contains only strings, numbers, lists and maps with string keys. Such a serialization cannot fail.
 fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -397,13 +410,13 @@ struct Query {
     namespace: Option<String>,
     limit: Option<usize>,
     /// The page begins after the entry with this id.
-    after: Option<String>,
+    after_id: Option<String>,
     /// The page begins after the entry with this number: `after` as a number.
-    number_after: u64,
+    after_number: u64,
     method: Option<String>,
     path: Option<String>,
     status: Option<u16>,
-    held: bool,
+    is_held: bool,
     wait: Option<Duration>,
     /// The number of requests to wait for.
     count: usize,
@@ -411,7 +424,7 @@ struct Query {
 
 impl Query {
     fn parse(query: &str) -> Result<Self, Rejection> {
-        let mut parsed = Self {
+        let mut parameters = Self {
             count: 1,
             ..Self::default()
         };
@@ -419,21 +432,21 @@ impl Query {
             match &*name {
                 // Ignored: forms send empty fields too.
                 _ if value.is_empty() => {}
-                "namespace" => parsed.namespace = Some(value.into_owned()),
-                "limit" => parsed.limit = Some(parse_number(&name, &value, 1..=MAX_PAGE)?),
+                "namespace" => parameters.namespace = Some(value.into_owned()),
+                "limit" => parameters.limit = Some(parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?),
                 "after" => {
-                    parsed.number_after = value.parse().unwrap_or_default();
-                    parsed.after = Some(value.into_owned());
+                    parameters.after_number = value.parse().unwrap_or_default();
+                    parameters.after_id = Some(value.into_owned());
                 }
                 "wait" => {
                     let seconds = parse_number(&name, &value, 0.0..=MAX_WAIT)?;
-                    parsed.wait = Some(Duration::from_secs_f64(seconds));
+                    parameters.wait = Some(Duration::from_secs_f64(seconds));
                 }
-                "method" => parsed.method = Some(value.into_owned()),
-                "path" => parsed.path = Some(value.into_owned()),
-                "status" => parsed.status = Some(parse_number(&name, &value, 100..=999)?),
-                "held" => parsed.held = parse_bool(&name, &value)?,
-                "count" => parsed.count = parse_number(&name, &value, 1..=MAX_PAGE)?,
+                "method" => parameters.method = Some(value.into_owned()),
+                "path" => parameters.path = Some(value.into_owned()),
+                "status" => parameters.status = Some(parse_number(&name, &value, 100..=999)?),
+                "held" => parameters.is_held = parse_bool(&name, &value)?,
+                "count" => parameters.count = parse_number(&name, &value, 1..=MAX_PAGE_SIZE)?,
                 _ => {
                     return Err(invalid_query(
                         "The parameters are namespace, limit, after, wait, method, path, status, held and count.",
@@ -441,21 +454,21 @@ impl Query {
                 }
             }
         }
-        Ok(parsed)
+        Ok(parameters)
     }
 
-    /// Returns true if the request matches the filters. A call that waits ignores requests without a response, unless it
-    /// waits for held ones.
+    /// Returns true if the request matches the filters. A call that waits ignores requests without a response, unless
+    /// the call waits for held requests.
     fn matches(&self, request: &RecordedRequest) -> bool {
         let status = request.status.map(|status| status.as_u16());
         let method = request.method.as_str();
-        request.number > self.number_after
-            && match self.held {
+        request.number > self.after_number
+            && match self.is_held {
                 true => request.is_held,
                 false => request.is_done || self.wait.is_none(),
             }
             && (self.method.as_ref()).is_none_or(|only| only.eq_ignore_ascii_case(method))
-            && (self.path.as_ref()).is_none_or(|only| is_path(&request.path, only))
+            && (self.path.as_ref()).is_none_or(|only| matches_template(&request.path, only))
             && self.status.is_none_or(|only| status == Some(only))
     }
 }

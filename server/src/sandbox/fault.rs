@@ -1,6 +1,7 @@
 //! Faults on demand: their fields (as JSON and as methods) and their validation.
 //!
-//! This is the only definition of the fields. Tests compare the table in README.md and Python's `fail_next` with it.
+//! This is the only definition of the fields. Tests compare the table in README.md and Python's `fail_next` with this
+//! definition.
 
 use std::{fmt, ops::Not, time::Duration};
 
@@ -14,8 +15,8 @@ use serde::{
 use serde_json::Number;
 
 use crate::contract::{
-    response::{empty, response},
-    route::{self, is_path},
+    response::{empty_response, response},
+    route::{self, matches_template},
 };
 
 /// The header of a request that applies a fault to this request: `{"status": 503}`.
@@ -79,7 +80,8 @@ pub struct Fault {
         deserialize_with = "deserialize_count"
     )]
     pub(super) after: Option<u64>,
-    /// The limit of applications: `None` (missing in JSON) means once, `Some(None)` (null) means no limit.
+    /// Maximum number of requests to which the fault applies: `None` (missing in JSON) means one, `Some(None)` (null) means no
+    /// limit.
     #[serde(
         skip_serializing_if = "Option::is_none",
         deserialize_with = "deserialize_times"
@@ -97,10 +99,10 @@ pub struct Fault {
     pub(super) seed: Option<u64>,
 }
 
-const STATUS: &str = "a status from 200 to 599";
-const DELAY: &str = "a number of seconds from 0 to 3600";
-const TIMES: &str = "a whole number, 1 or more, or null for no limit";
-const PROBABILITY: &str = "a number from 0 to 1";
+const EXPECTED_STATUS: &str = "a status from 200 to 599";
+const EXPECTED_DELAY: &str = "a number of seconds from 0 to 3600";
+const EXPECTED_TIMES: &str = "a whole number, 1 or more, or null for no limit";
+const EXPECTED_PROBABILITY: &str = "a number from 0 to 1";
 
 /// Deserializes a number or null. Error messages contain this description instead of the name of a Rust type.
 struct NumberVisitor(&'static str);
@@ -139,28 +141,28 @@ fn deserialize_number<'de, T, D: Deserializer<'de>>(
     convert: impl FnOnce(&Number) -> Option<T>,
 ) -> Result<Option<T>, D::Error> {
     let number = deserializer.deserialize_option(NumberVisitor(description))?;
-    let read = |number: Number| {
+    let convert_or_fail = |number: Number| {
         convert(&number).ok_or_else(|| {
             D::Error::invalid_value(Unexpected::Other(&number.to_string()), &description)
         })
     };
-    number.map(read).transpose()
+    number.map(convert_or_fail).transpose()
 }
 
 fn deserialize_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
-    deserialize_number(deserializer, STATUS, |number| {
+    deserialize_number(deserializer, EXPECTED_STATUS, |number| {
         number.as_u64()?.try_into().ok()
     })
 }
 
 fn deserialize_delay<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    deserialize_number(deserializer, DELAY, Number::as_f64)
+    deserialize_number(deserializer, EXPECTED_DELAY, Number::as_f64)
 }
 
 fn deserialize_probability<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<f64>, D::Error> {
-    deserialize_number(deserializer, PROBABILITY, Number::as_f64)
+    deserialize_number(deserializer, EXPECTED_PROBABILITY, Number::as_f64)
 }
 
 fn deserialize_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -170,7 +172,7 @@ fn deserialize_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 fn deserialize_times<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<u64>>, D::Error> {
-    deserialize_number(deserializer, TIMES, Number::as_u64).map(Some)
+    deserialize_number(deserializer, EXPECTED_TIMES, Number::as_u64).map(Some)
 }
 
 /// The position of a cut in a response: see [`Fault::cut`].
@@ -219,8 +221,8 @@ impl Fault {
     /// If the JSON is not such an object, or the fault is invalid.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
         let mut json = serde_json::Deserializer::from_slice(json.as_ref());
-        let read = serde_path_to_error::deserialize(&mut json);
-        let fault: Self = read.map_err(|error| InvalidFault(error.to_string()))?;
+        let result = serde_path_to_error::deserialize(&mut json);
+        let fault: Self = result.map_err(|error| InvalidFault(error.to_string()))?;
         json.end()
             .map_err(|error| InvalidFault(error.to_string()))?;
         fault.resolve()?;
@@ -228,7 +230,7 @@ impl Fault {
     }
 
     /// Responds with this status (200 to 599) without processing the request. The body is problem details, unless
-    /// [`body`](Self::body) or [`json`](Self::json) sets another one.
+    /// [`body`](Self::body) or [`json`](Self::json) sets another body.
     pub fn status(status: u16) -> Self {
         Self {
             status: Some(status),
@@ -366,15 +368,15 @@ impl Fault {
         values + filters.map(String::len).sum::<usize>()
     }
 
-    /// Returns the limit of applications, or `None` for no limit.
-    pub(super) fn limit(&self) -> Option<u64> {
+    /// Returns the maximum number of requests to which the fault applies, or `None` for no limit.
+    pub(super) fn max_requests(&self) -> Option<u64> {
         self.times.unwrap_or(Some(1))
     }
 
     /// Returns true if the request has the fault's method and path. The counters and the probability may still exclude it.
     pub(super) fn matches(&self, method: &Method, path: &str) -> bool {
         (self.method.as_ref()).is_none_or(|only| only == method.as_str())
-            && (self.path.as_ref()).is_none_or(|only| is_path(path, only))
+            && (self.path.as_ref()).is_none_or(|only| matches_template(path, only))
     }
 
     /// Validates the fault, and resolves its effect.
@@ -383,21 +385,25 @@ impl Fault {
             true => Ok(()),
             false => Err(InvalidFault(message.to_owned())),
         };
-        ensure(self.limit() != Some(0), &format!("times: expected {TIMES}"))?;
+        ensure(
+            self.max_requests() != Some(0),
+            &format!("times: expected {EXPECTED_TIMES}"),
+        )?;
         ensure(
             (0.0..=1.0).contains(&self.probability.unwrap_or_default()),
-            &format!("probability: expected {PROBABILITY}"),
+            &format!("probability: expected {EXPECTED_PROBABILITY}"),
         )?;
         let is_path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
         ensure(
             self.path.iter().all(|path| path.bytes().all(is_path_byte)),
             "path: expected a path as it is sent, without a query, such as /v1/deals/{id}",
         )?;
-        route::check_filter(self.method.as_deref(), self.path.as_deref()).map_err(InvalidFault)?;
+        route::check_fault_filter(self.method.as_deref(), self.path.as_deref())
+            .map_err(InvalidFault)?;
         let delay = Duration::try_from_secs_f64(self.delay.unwrap_or_default()).ok();
         let delay = delay
             .filter(|delay| *delay <= MAX_DELAY)
-            .ok_or_else(|| InvalidFault(format!("delay: expected {DELAY}")))?;
+            .ok_or_else(|| InvalidFault(format!("delay: expected {EXPECTED_DELAY}")))?;
         ensure(
             self.status.is_some() || (self.retry_after.is_none() && self.body.is_none()),
             "retry_after and body need a status",
@@ -438,7 +444,8 @@ impl Fault {
             delay,
             effect,
             // Serialization cannot fail: a fault contains only numbers, strings and JSON.
-            header: serde_json::to_string(&self.without_filters_and_body()).unwrap_or_default(),
+            header_value: serde_json::to_string(&self.without_filters_and_body())
+                .unwrap_or_default(),
         })
     }
 
@@ -447,9 +454,10 @@ impl Fault {
         let invalid = |message: &str| InvalidFault(message.to_owned());
         let status = StatusCode::from_u16(status).ok();
         let status = status.filter(|status| (200..=599).contains(&status.as_u16()));
-        let status = status.ok_or_else(|| invalid(&format!("status: expected {STATUS}")))?;
-        let mut built = match self.body.as_ref().map(Json::as_str) {
-            None => empty(status),
+        let status =
+            status.ok_or_else(|| invalid(&format!("status: expected {EXPECTED_STATUS}")))?;
+        let mut fault_response = match self.body.as_ref().map(Json::as_str) {
+            None => empty_response(status),
             Some(json) if json.starts_with(['{', '[']) => {
                 let is_error = status.is_client_error() || status.is_server_error();
                 let media_type = if is_error {
@@ -479,12 +487,14 @@ impl Fault {
             let value = value.ok_or_else(|| {
                 invalid("retry_after: expected a number of seconds, or text: visible ASCII")
             })?;
-            built.headers_mut().insert(header::RETRY_AFTER, value);
+            fault_response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, value);
         }
-        Ok(built)
+        Ok(fault_response)
     }
 
-    /// Removes the fields that select requests. The rest is valid in the header of a request.
+    /// Returns the fault without the fields that select requests. The other fields are valid in the header `x-sandbox-fault`.
     fn without_filters(&self) -> Self {
         Self {
             method: None,
@@ -514,7 +524,7 @@ pub(crate) struct ResolvedFault {
     /// `None` if the request is only held or delayed.
     pub(crate) effect: Option<Effect>,
     /// The fault as a value of the header `x-sandbox-fault`, without a body, for the journal.
-    pub(crate) header: String,
+    pub(crate) header_value: String,
 }
 
 /// The effect of a fault, other than a hold or a delay.

@@ -9,10 +9,10 @@ use crate::sandbox::journal::Journal;
 ///
 /// A request is added when its head arrives, so that a release applies to it even while its body is still arriving.
 #[derive(Debug, Default)]
-pub(crate) struct HeldRequests(Mutex<List>);
+pub(crate) struct HeldRequests(Mutex<HeldList>);
 
 #[derive(Debug, Default)]
-struct List {
+struct HeldList {
     added_count: u64,
     requests: Vec<HeldRequest>,
 }
@@ -22,30 +22,34 @@ struct HeldRequest {
     id: u64,
     /// The request's number in the journal. `None` until the whole request has arrived.
     number: Option<u64>,
-    release: oneshot::Sender<()>,
+    release_sender: oneshot::Sender<()>,
 }
 
-/// A held request's side of the hold: resolves at the release.
+/// The receiver on which a held request waits until it is released.
 #[derive(Debug)]
 pub(crate) struct Hold {
     id: u64,
-    released: oneshot::Receiver<()>,
+    release_receiver: oneshot::Receiver<()>,
 }
 
 impl HeldRequests {
     pub(crate) fn add(&self) -> Hold {
-        let (release, released) = oneshot::channel();
+        let (release_sender, release_receiver) = oneshot::channel();
         let mut list = self.0.lock();
         list.added_count += 1;
         let id = list.added_count;
         // Remove the requests of clients that have disconnected.
-        list.requests.retain(|request| !request.release.is_closed());
+        list.requests
+            .retain(|request| !request.release_sender.is_closed());
         list.requests.push(HeldRequest {
             id,
             number: None,
-            release,
+            release_sender,
         });
-        Hold { id, released }
+        Hold {
+            id,
+            release_receiver,
+        }
     }
 
     /// Marks the request as held in the journal, and waits until it is released.
@@ -60,27 +64,27 @@ impl HeldRequests {
     ) -> Result<(), RecvError> {
         {
             let mut list = self.0.lock();
-            // Absent if the request was released before its body arrived.
+            // `None` if the request was released before its body arrived.
             let held = list.requests.iter_mut().find(|held| held.id == hold.id);
             if let Some(held) = held {
                 held.number = Some(number);
                 journal.update(number, |request| request.is_held = true);
             }
         }
-        hold.released.await
+        hold.release_receiver.await
     }
 
     /// Releases all held requests and returns their number.
     pub(crate) fn release(&self, journal: &Journal) -> usize {
-        let mut released = 0;
+        let mut released_count = 0;
         for held in self.0.lock().requests.drain(..) {
             // Update the journal first: a test that sees the released request's response must not find it listed as held.
             if let Some(number) = held.number {
                 journal.update(number, |request| request.is_held = false);
             }
-            released += usize::from(held.release.send(()).is_ok());
+            released_count += usize::from(held.release_sender.send(()).is_ok());
         }
-        released
+        released_count
     }
 
     /// Drops all held requests: they get no response and are not processed.

@@ -26,9 +26,10 @@ const MAX_ENTRIES: usize = 1_000;
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum length of a recorded body. The rest is dropped.
-const MAX_BODY: usize = 1024 * 1024;
+const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Number of recent changes whose requests are remembered. A waiting caller that has missed more examines all requests.
+/// Number of recent changes whose requests are remembered. A caller that waits, and has missed more changes than
+/// this, examines all requests.
 const REMEMBERED_CHANGES: usize = 64;
 
 /// Headers with secret values.
@@ -145,7 +146,7 @@ impl RecordedRequest {
             path: target.path().to_owned(),
             query: target.query().map(str::to_owned),
             headers,
-            body: Bytes::copy_from_slice(body.get(..MAX_BODY).unwrap_or(body)),
+            body: Bytes::copy_from_slice(body.get(..MAX_BODY_BYTES).unwrap_or(body)),
             body_bytes: body.len() as u64,
             status: None,
             duration: Duration::ZERO,
@@ -180,7 +181,7 @@ pub struct WaitTimeout {
 pub(crate) struct Journal {
     entries: Mutex<Entries>,
     /// Wakes the callers that wait for requests.
-    changed: Notify,
+    change_notify: Notify,
 }
 
 #[derive(Debug)]
@@ -190,7 +191,7 @@ struct Entries {
     change_count: u64,
     /// The numbers of the recently changed requests, so that thousands of waiting callers need not examine all requests.
     recent_changes: VecDeque<u64>,
-    /// The journal's own budget, and the budget shared by all journals.
+    /// The budget of this journal, and the budget shared by all journals.
     budgets: [MemoryBudget; 2],
     requests: VecDeque<(RecordedRequest, [Reservation; 2])>,
 }
@@ -205,7 +206,7 @@ impl Journal {
                 budgets: [MemoryBudget::new(MAX_BYTES), shared.clone()],
                 requests: VecDeque::new(),
             }),
-            changed: Notify::new(),
+            change_notify: Notify::new(),
         }
     }
 
@@ -229,34 +230,38 @@ impl Journal {
         }
         let number = entries.recorded_count;
         entries.record_change(number);
-        self.changed.notify_waiters();
+        self.change_notify.notify_waiters();
         number
     }
 
     /// Updates a request, unless the journal has dropped it.
     pub(crate) fn update(&self, number: u64, change: impl FnOnce(&mut RecordedRequest)) {
         let mut entries = self.entries.lock();
-        let found = entries
+        let search_result = entries
             .requests
             .binary_search_by_key(&number, |(request, _)| request.number);
-        if let Ok(index) = found
+        if let Ok(index) = search_result
             && let Some((request, _)) = entries.requests.get_mut(index)
         {
             change(request);
             entries.record_change(number);
-            self.changed.notify_waiters();
+            self.change_notify.notify_waiters();
         }
     }
 
-    /// Returns up to `count` requests that satisfy `matches`, in the order of their responses. Held and delayed requests are in
-    /// the order of their arrival.
+    /// Returns up to `count` requests that satisfy `matches`, in the order in which they were recorded. A request is recorded when
+    /// its response is ready or its connection is cut. A held or delayed request is recorded on arrival.
     pub(crate) fn find(
         &self,
         count: usize,
         matches: impl Fn(&RecordedRequest) -> bool,
     ) -> Vec<RecordedRequest> {
         let entries = self.entries.lock();
-        entries.matching(&matches).take(count).cloned().collect()
+        entries
+            .find_matching(&matches)
+            .take(count)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn clear(&self) {
@@ -265,13 +270,17 @@ impl Journal {
 
     /// Waits until the journal contains `count` requests that satisfy `matches`.
     ///
-    /// Thousands of callers may wait. Each therefore examines only the requests that have changed since its last check, and
-    /// recounts only if enough of them match.
-    pub(super) async fn wait(&self, count: usize, matches: impl Fn(&RecordedRequest) -> bool) {
+    /// Thousands of callers may wait. Each caller therefore examines only the requests that have changed since its last check. It
+    /// counts all requests again only if enough of the changed requests match.
+    pub(super) async fn wait_until_recorded(
+        &self,
+        count: usize,
+        matches: impl Fn(&RecordedRequest) -> bool,
+    ) {
         let mut progress = WaitProgress::default();
         loop {
-            // Registered before the check, so that no change is missed.
-            let changed = self.changed.notified();
+            // The wait is registered before the check, so that no change is missed.
+            let change = self.change_notify.notified();
             if self
                 .entries
                 .lock()
@@ -279,11 +288,11 @@ impl Journal {
             {
                 return;
             }
-            changed.await;
+            change.await;
         }
     }
 
-    /// Waits until `count` requests satisfy `matches`, and returns all that do.
+    /// Waits until `count` requests satisfy `matches`, and returns all requests that satisfy `matches`.
     pub(crate) async fn wait_for(
         &self,
         count: usize,
@@ -291,18 +300,18 @@ impl Journal {
         matches: impl Fn(&RecordedRequest) -> bool,
     ) -> Result<Vec<RecordedRequest>, WaitTimeout> {
         let find = || self.find(usize::MAX, &matches);
-        let enough = async {
+        let enough_requests = async {
             loop {
-                self.wait(count, &matches).await;
-                // The journal may have dropped one of them in the meantime.
+                self.wait_until_recorded(count, &matches).await;
+                // The journal may have dropped one of these requests in the meantime.
                 let found = find();
                 if found.len() >= count {
                     return found;
                 }
             }
         };
-        let waited = timeout(limit, enough).await;
-        waited.map_err(|_| WaitTimeout {
+        let wait_result = timeout(limit, enough_requests).await;
+        wait_result.map_err(|_| WaitTimeout {
             found: find().len(),
             count,
         })
@@ -325,7 +334,7 @@ impl Entries {
         self.recent_changes.push_back(number);
     }
 
-    fn matching(
+    fn find_matching(
         &self,
         matches: impl Fn(&RecordedRequest) -> bool,
     ) -> impl Iterator<Item = &RecordedRequest> {
@@ -341,24 +350,26 @@ impl Entries {
         progress: &mut WaitProgress,
     ) -> bool {
         if let Some((change_count, missing)) = &mut progress.last_check {
-            let new = usize::try_from(self.change_count - *change_count).unwrap_or(usize::MAX);
-            if let Some(known) = self.recent_changes.len().checked_sub(new) {
-                let changed = self.recent_changes.range(known..);
-                let matching = changed.filter(|number| self.get(**number).is_some_and(&matches));
+            let new_changes =
+                usize::try_from(self.change_count - *change_count).unwrap_or(usize::MAX);
+            if let Some(first_new) = self.recent_changes.len().checked_sub(new_changes) {
+                let changed_numbers = self.recent_changes.range(first_new..);
+                let matching_numbers = changed_numbers
+                    .filter(|number| self.find_request(**number).is_some_and(&matches));
                 // Each changed request adds at most one match.
-                *missing = missing.saturating_sub(matching.count());
+                *missing = missing.saturating_sub(matching_numbers.count());
                 *change_count = self.change_count;
                 if *missing > 0 {
                     return false;
                 }
             }
         }
-        let found = self.matching(matches).take(count).count();
-        progress.last_check = Some((self.change_count, count - found));
-        found == count
+        let match_count = self.find_matching(matches).take(count).count();
+        progress.last_check = Some((self.change_count, count - match_count));
+        match_count == count
     }
 
-    fn get(&self, number: u64) -> Option<&RecordedRequest> {
+    fn find_request(&self, number: u64) -> Option<&RecordedRequest> {
         let index = self
             .requests
             .binary_search_by_key(&number, |(request, _)| request.number);

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// An unused namespace is deleted after this time, when another one is created.
+/// Time after which an unused namespace may be deleted. It is deleted when another namespace is created.
 const UNUSED_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Minimum time between two cleanups of unused namespaces, because a cleanup examines all namespaces.
@@ -35,7 +35,8 @@ const NAMESPACE_BYTES: usize = 4 * 1024;
 pub(crate) struct Namespace {
     /// The initial key, which identifies the namespace.
     pub(crate) key: ServiceKey,
-    /// The keys that requests may have. Other than `key` only in the default namespace, whose keys can be rotated.
+    /// The keys that requests may have. Only the default namespace can have keys other than `key`, because only its keys can be
+    /// rotated.
     accepted_keys: Mutex<Vec<ServiceKey>>,
     pub(crate) store: Store,
     pub(crate) faults: PendingFaults,
@@ -72,7 +73,7 @@ impl SettingsChange {
 /// The initial state of each namespace, and the memory budgets that all namespaces share.
 #[derive(Debug)]
 pub(crate) struct InitialState {
-    pub(crate) seed: SeedDeals,
+    pub(crate) seed_deals: SeedDeals,
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
     pub(crate) rate_limit: Option<NonZeroU16>,
@@ -90,7 +91,11 @@ impl Namespace {
         Self {
             accepted_keys: Mutex::new(vec![key.clone()]),
             key,
-            store: Store::new(initial.max_agents, &initial.store_budget, &initial.seed),
+            store: Store::new(
+                initial.max_agents,
+                &initial.store_budget,
+                &initial.seed_deals,
+            ),
             faults: PendingFaults::new(&initial.fault_budget),
             journal: Journal::new(&initial.journal_budget),
             bucket: initial.rate_limit.map(Bucket::new),
@@ -107,7 +112,7 @@ impl Namespace {
     /// Replaces the accepted keys.
     ///
     /// # Errors
-    /// If a key is invalid. Then nothing changes.
+    /// If a key is invalid. In that case, nothing changes.
     pub(crate) fn accept_keys<K: Into<String>>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -117,7 +122,7 @@ impl Namespace {
         Ok(())
     }
 
-    fn accepts(&self, key: &[u8]) -> bool {
+    fn accepts_key(&self, key: &[u8]) -> bool {
         self.accepted_keys
             .lock()
             .iter()
@@ -145,15 +150,16 @@ impl Namespace {
 /// All namespaces of a server.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
-    /// The namespace of the server's own keys. It also records requests with unknown keys. It is never deleted.
+    /// The namespace of the server's own keys. This namespace also records requests with unknown
+    /// keys. It is never deleted.
     pub(crate) default: Arc<Namespace>,
     /// The keys that create namespaces.
     pub(crate) keys: NamespaceKeys,
     /// Maximum number of namespaces in addition to the default one.
-    pub(crate) max: usize,
+    pub(crate) max_count: usize,
     pub(crate) initial: InitialState,
     /// The other namespaces, by key. Lookups do not wait while a namespace is created.
-    pub(crate) others: DashMap<Box<str>, Arc<Namespace>>,
+    pub(crate) key_namespaces: DashMap<Box<str>, Arc<Namespace>>,
     /// Time of the last cleanup of unused namespaces. Locked while a namespace is created, which enforces the maximum number.
     pub(crate) last_cleanup: Mutex<Option<Instant>>,
 }
@@ -166,22 +172,22 @@ pub(crate) enum NamespaceError {
 }
 
 impl Namespaces {
-    /// Returns the namespace of this key. Creates it if the key may create one.
+    /// Returns the namespace of this key. Creates the namespace first if necessary and permitted.
     pub(crate) fn find_or_create(&self, key: &[u8]) -> Result<Arc<Namespace>, NamespaceError> {
-        if self.default.accepts(key) {
+        if self.default.accepts_key(key) {
             return Ok(Arc::clone(&self.default));
         }
         let text = str::from_utf8(key).unwrap_or_default();
-        if let Some(namespace) = self.others.get(text) {
+        if let Some(namespace) = self.key_namespaces.get(text) {
             *namespace.last_used.lock() = Instant::now();
             return Ok(Arc::clone(&namespace));
         }
         self.create(self.keys.match_key(key))
     }
 
-    /// Returns the namespace for a call of the control interface: named by its key in the query or else in the header
-    /// `x-service-key`, which is ignored if no key creates namespaces.
-    pub(crate) fn for_admin_call(
+    /// Returns the namespace for a call of the control interface. The call names the namespace by its key, in the query or else in
+    /// the header `x-service-key`. The header is ignored if the server has no keys that create namespaces.
+    pub(crate) fn find_for_admin_call(
         &self,
         query: Option<&str>,
         header: Option<&[u8]>,
@@ -201,7 +207,7 @@ impl Namespaces {
     fn create(&self, key: Option<ServiceKey>) -> Result<Arc<Namespace>, NamespaceError> {
         let key = key.ok_or(NamespaceError::UnknownKey)?;
         let mut last_cleanup = self.last_cleanup.lock();
-        if let Some(namespace) = self.others.get(key.reveal()) {
+        if let Some(namespace) = self.key_namespaces.get(key.reveal()) {
             return Ok(Arc::clone(&namespace));
         }
         if last_cleanup.is_none_or(|at| at.elapsed() >= CLEANUP_INTERVAL) {
@@ -210,28 +216,29 @@ impl Namespaces {
                 Arc::strong_count(namespace) > 1
                     || namespace.last_used.lock().elapsed() < UNUSED_LIMIT
             };
-            self.others.retain(|_, namespace| is_used(namespace));
+            self.key_namespaces
+                .retain(|_, namespace| is_used(namespace));
             *last_cleanup = Some(Instant::now());
         }
-        if self.others.len() >= self.max {
+        if self.key_namespaces.len() >= self.max_count {
             return Err(NamespaceError::Full);
         }
         let reservation = self.initial.journal_budget.reserve(NAMESPACE_BYTES);
         let reservation = Some(reservation.ok_or(NamespaceError::Full)?);
         let name = key.reveal().into();
         let namespace = Arc::new(Namespace::new(key, &self.initial, reservation));
-        self.others.insert(name, Arc::clone(&namespace));
+        self.key_namespaces.insert(name, Arc::clone(&namespace));
         Ok(namespace)
     }
 
     /// Deletes a namespace. Returns false for the default one, which cannot be deleted. Requests in flight get their responses;
     /// held requests are dropped.
     pub(crate) fn delete(&self, namespace: &Namespace) -> bool {
-        let deleted = self.others.remove(namespace.key.reveal());
-        if let Some((_, namespace)) = &deleted {
+        let deleted_entry = self.key_namespaces.remove(namespace.key.reveal());
+        if let Some((_, namespace)) = &deleted_entry {
             namespace.faults.held.clear();
         }
-        deleted.is_some()
+        deleted_entry.is_some()
     }
 }
 

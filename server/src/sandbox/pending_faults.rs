@@ -45,7 +45,7 @@ struct FaultList {
 #[derive(Debug)]
 struct Entry {
     pending: PendingFault,
-    resolved: Arc<ResolvedFault>,
+    resolved_fault: Arc<ResolvedFault>,
     _reservation: Reservation,
 }
 
@@ -66,15 +66,16 @@ pub struct PendingFault {
 }
 
 impl PendingFault {
-    /// Decides whether the fault applies to the request, and counts the request.
-    fn applies_to(&mut self, method: &Method, path: &str) -> bool {
+    /// Counts the request, and decides whether the fault applies to it.
+    fn count_and_decide(&mut self, method: &Method, path: &str) -> bool {
         if !self.fault.matches(method, path) {
             return false;
         }
         let index = self.matched;
         self.matched += 1;
         // The random number depends on the request's index only, so that the same seed affects the same requests.
-        let random = SplitMix64::for_index(self.fault.seed.unwrap_or_default(), index).unit();
+        let random =
+            SplitMix64::for_index(self.fault.seed.unwrap_or_default(), index).next_fraction();
         let applies = index >= self.fault.after.unwrap_or_default()
             && random < self.fault.probability.unwrap_or(1.0);
         self.applied += u64::from(applies);
@@ -93,7 +94,7 @@ impl PendingFaults {
 
     /// Adds a fault and returns its number.
     pub(crate) fn add(&self, fault: Fault) -> Result<u64, InvalidFault> {
-        let resolved = Arc::new(fault.resolve()?);
+        let resolved_fault = Arc::new(fault.resolve()?);
         let reservation = self.budget.reserve(fault.byte_len()).ok_or_else(|| {
             InvalidFault("all faults together may have bodies of 64 MiB: remove some first".into())
         })?;
@@ -112,24 +113,24 @@ impl PendingFaults {
         };
         list.entries.push(Entry {
             pending,
-            resolved,
+            resolved_fault,
             _reservation: reservation,
         });
         Ok(list.added_count)
     }
 
-    /// Selects the first fault that applies to a request. Removes the fault if it has reached its limit of applications.
+    /// Selects the first fault that applies to a request. Removes the fault from the list if it applies to no further requests.
     pub(crate) fn select(&self, method: &Method, path: &str) -> Option<SelectedFault> {
         let mut list = self.list.lock();
         let mut entries = list.entries.iter_mut();
-        let index = entries.position(|entry| entry.pending.applies_to(method, path))?;
+        let index = entries.position(|entry| entry.pending.count_and_decide(method, path))?;
         let entry = list.entries.get(index)?;
-        let fault = Arc::clone(&entry.resolved);
-        let limit = entry.pending.fault.limit();
+        let fault = Arc::clone(&entry.resolved_fault);
+        let limit = entry.pending.fault.max_requests();
         if limit.is_some_and(|times| entry.pending.applied >= times) {
             list.entries.remove(index);
         }
-        // The list is still locked here: a release after `clear` must reach every request whose fault was selected before.
+        // The list is still locked here: a release after `clear` must reach every request whose fault was selected before `clear`.
         Some(self.hold_if_needed(fault))
     }
 

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::contract::problem::{ProblemType, Rejection};
 
-/// The window of the limit: a namespace may send the quota in a burst after a pause, then evenly.
+/// The window of the rate limit. After a pause, a namespace may send the requests of a whole window in a burst; then it must send
+/// requests evenly.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A token bucket.
@@ -24,7 +25,7 @@ pub(crate) struct Bucket {
 pub(crate) struct Quota {
     limit: NonZeroU16,
     remaining: u128,
-    full_in: Duration,
+    time_until_full: Duration,
     /// `None` if the request is accepted; otherwise the time until the next request is accepted.
     wait: Option<Duration>,
 }
@@ -50,12 +51,12 @@ impl Bucket {
         let missing = full_at.saturating_duration_since(now);
         let wait = (missing + per_token).saturating_sub(capacity);
         let wait = Some(wait).filter(|wait| !wait.is_zero());
-        let full_in = wait.map_or(missing + per_token, |_| missing);
-        *full_at = now + full_in;
+        let time_until_full = wait.map_or(missing + per_token, |_| missing);
+        *full_at = now + time_until_full;
         Quota {
             limit,
-            remaining: (capacity - full_in).as_nanos() / per_token.as_nanos(),
-            full_in,
+            remaining: (capacity - time_until_full).as_nanos() / per_token.as_nanos(),
+            time_until_full,
             wait,
         }
     }
@@ -81,7 +82,7 @@ impl Quota {
         let state = format!(
             "\"key\";r={};t={}",
             self.remaining,
-            ceil_seconds(self.full_in)
+            ceil_seconds(self.time_until_full)
         );
         for (name, value) in [("ratelimit-policy", policy), ("ratelimit", state)] {
             // Letters, digits and punctuation are always a valid header value.

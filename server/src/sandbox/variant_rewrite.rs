@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use crate::sandbox::variant::{OddChunks, Variant};
 
 /// The undocumented value for extensible enums.
-const UNDOCUMENTED: &str = "\"SOMETHING_NEW\"";
+const UNDOCUMENTED_VALUE: &str = "\"SOMETHING_NEW\"";
 
 /// Undocumented fields, one for each type of JSON value.
 const EXTRA_FIELDS: &str = concat!(
@@ -73,7 +73,7 @@ pub(crate) fn rewrite(
             return response;
         }
         (Variant::Extra, _) if is_error => {
-            return response.map(|body| rewrite_body(body, PROBLEM, variant));
+            return response.map(|body| rewrite_body(body, PROBLEM_MODEL, variant));
         }
         (
             Variant::Sparse
@@ -128,8 +128,8 @@ fn parse_fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     Some(fields)
 }
 
-/// The model of an error body, as far as it contains objects.
-const PROBLEM: &Model = &Model {
+/// The model of an error body. It has only the field that contains objects.
+const PROBLEM_MODEL: &Model = &Model {
     name: "Problem",
     index: 0,
     fields: &[Field {
@@ -159,7 +159,7 @@ fn is_optional(field: &Field) -> bool {
 impl Rewriter {
     fn rewrite_object(&mut self, text: &str, model: &Model) -> Option<String> {
         let fields = parse_fields(text)?;
-        let mut written = Vec::new();
+        let mut written_fields = Vec::new();
         for (name, value) in &fields {
             let field = model.fields.iter().find(|field| field.wire == name);
             if self.variant == Variant::Sparse && field.is_some_and(is_optional) {
@@ -169,22 +169,22 @@ impl Rewriter {
                 Some(field) => Cow::Owned(self.rewrite_value(value, field)?),
                 None => Cow::Borrowed(*value),
             };
-            written.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
+            written_fields.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
         }
         if self.variant == Variant::Nulls {
             let is_missing = |field: &&Field| fields.iter().all(|(name, _)| name != field.wire);
-            let missing = model.fields.iter().filter(is_missing);
-            written.extend(missing.map(|field| format!("\"{}\":null", field.wire)));
+            let missing_fields = model.fields.iter().filter(is_missing);
+            written_fields.extend(missing_fields.map(|field| format!("\"{}\":null", field.wire)));
         }
         if self.variant == Variant::Extra {
-            written.push(EXTRA_FIELDS.to_owned());
+            written_fields.push(EXTRA_FIELDS.to_owned());
         }
-        Some(format!("{{{}}}", written.join(",")))
+        Some(format!("{{{}}}", written_fields.join(",")))
     }
 
     fn rewrite_value(&mut self, text: &str, field: &Field) -> Option<String> {
         let index = self.changed_count;
-        let changed = match (&field.kind, self.variant) {
+        let new_text = match (&field.kind, self.variant) {
             _ if text == "null" => None,
             (FieldKind::Model(model), _) => return self.rewrite_object(text, model),
             (FieldKind::ModelList(model), _) => {
@@ -198,7 +198,7 @@ impl Rewriter {
                 ));
             }
             (_, Variant::Nulls) if is_optional(field) => Some("null".to_owned()),
-            (FieldKind::ExtensibleEnum(_), Variant::Extra) => Some(UNDOCUMENTED.to_owned()),
+            (FieldKind::ExtensibleEnum(_), Variant::Extra) => Some(UNDOCUMENTED_VALUE.to_owned()),
             (FieldKind::Decimal, Variant::Numbers) => rewrite_decimal(text, index),
             (FieldKind::Integer, Variant::Numbers) => rewrite_integer(text, index),
             (FieldKind::Timestamp, Variant::Times) => {
@@ -209,8 +209,8 @@ impl Rewriter {
             }
             _ => None,
         };
-        self.changed_count += usize::from(changed.is_some());
-        Some(changed.unwrap_or_else(|| text.to_owned()))
+        self.changed_count += usize::from(new_text.is_some());
+        Some(new_text.unwrap_or_else(|| text.to_owned()))
     }
 }
 
@@ -258,13 +258,15 @@ fn rewrite_integer(text: &str, index: usize) -> Option<String> {
     })
 }
 
-/// Formats a time with `index % 10` fractional digits, or more if it needs them. Alternates between offsets, `Z` and no offset,
-/// which means UTC.
+/// Formats a time with `index % 10` fractional digits, or more if the time needs more. Alternates between offsets, `Z` and no
+/// offset, which means UTC.
 fn format_rfc_3339(moment: DateTime<Utc>, index: usize) -> String {
     let digits = index % 10;
     let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
-    let needed = nanoseconds.trim_end_matches('0').len();
-    let fraction = nanoseconds.get(..digits.max(needed)).unwrap_or_default();
+    let needed_digits = nanoseconds.trim_end_matches('0').len();
+    let fraction = nanoseconds
+        .get(..digits.max(needed_digits))
+        .unwrap_or_default();
     let point = if fraction.is_empty() { "" } else { "." };
     let (minutes, offset) = match index % 4 {
         0 => (330, "+05:30"),

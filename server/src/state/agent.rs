@@ -66,28 +66,28 @@ fn agent_id(number: u64) -> String {
 }
 
 /// Builds the response to the `number`th create request.
-pub(crate) fn build_agent(sent: &CreateAgent, number: u64) -> Agent {
-    let profile = sent.profile();
-    let onboarded = profile.get("onboardingComplete");
+pub(crate) fn build_agent(request: &CreateAgent, number: u64) -> Agent {
+    let profile = request.profile();
+    let onboarding_complete = profile.get("onboardingComplete");
     let metadata = profile.get("clientMetadata");
     let external_id = profile.get("externalId");
     let response = AgentProfileResponse::builder()
-        .onboarding_complete(onboarded.is_some_and(|onboarded| onboarded.as_str() == "true"))
+        .onboarding_complete(onboarding_complete.is_some_and(|json| json.as_str() == "true"))
         .client_metadata(metadata.unwrap_or_else(|| Json::from(serde_json::json!({}))))
         .maybe_external_id(external_id.and_then(|id| id.deserialize::<String>().ok()));
     let assignment = RoleAssignment::builder()
-        .maybe_brokerage_id(sent.brokerage_id().cloned())
-        .maybe_office_id(sent.office_id().cloned())
-        .maybe_collective_id(sent.collective_id().cloned())
-        .role(sent.role().clone());
+        .maybe_brokerage_id(request.brokerage_id().cloned())
+        .maybe_office_id(request.office_id().cloned())
+        .maybe_collective_id(request.collective_id().cloned())
+        .role(request.role().clone());
     Agent::builder()
         .id(agent_id(number))
-        .email(sent.email())
-        .maybe_date_of_birth(sent.date_of_birth().and_then(|date| date.parse().ok()))
-        .first_name(sent.first_name())
-        .last_name(sent.last_name())
+        .email(request.email())
+        .maybe_date_of_birth(request.date_of_birth().and_then(|date| date.parse().ok()))
+        .first_name(request.first_name())
+        .last_name(request.last_name())
         .profile(response.build())
-        .maybe_current_brokerage_id(sent.brokerage_id().cloned())
+        .maybe_current_brokerage_id(request.brokerage_id().cloned())
         .role_assignments([assignment.build()])
         .build()
 }

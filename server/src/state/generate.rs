@@ -1,7 +1,8 @@
 //! Generator of deals: the same seed gives the same deals.
 //!
-//! A generated deal is the first sample with other identifiers, people, days and amounts, so it has every field of the
-//! specification. The random generator restarts for each deal, so `g_17` does not depend on the number of generated deals.
+//! A generated deal is a copy of the first sample with different identifiers, people, days and amounts. It therefore has every
+//! field of the specification. The random generator restarts for each deal: `g_17` does not depend on the number of
+//! generated deals.
 
 use std::sync::LazyLock;
 
@@ -48,18 +49,18 @@ pub fn deal(index: usize, seed: u64) -> String {
     };
     let mut random = SplitMix64::for_index(seed, index as u64);
     let days = random.between(0, 1_000);
-    let earlier = TimeDelta::milliseconds(random.between(0, 86_400_000 * days.max(1)) as i64);
+    let age = TimeDelta::milliseconds(random.between(0, 86_400_000 * days.max(1)) as i64);
     let price = random.between(120, 2_400) as i64 * 1_000;
     deal.id = id(index).into();
     deal.status = Some(random.pick(STATUSES).into());
     deal.phase = Some(random.pick(PHASES).into());
     deal.expiry_date = deal.expiry_date.map(|day| day + Days::new(days));
-    deal.created_at = deal.created_at.map(|at| at - earlier);
+    deal.created_at = deal.created_at.map(|at| at - age);
     if let Some(listing) = &mut deal.listing_contract {
         listing.sale_price = Some(price);
         listing.gross_agent_commission = Some(price * 3 / 100);
         listing.net_agent_commission = Some(price * 3 / 200);
-        listing.created_at = listing.created_at.map(|at| at - earlier);
+        listing.created_at = listing.created_at.map(|at| at - age);
         if let Some(agent) = &mut listing.agent {
             let (first, last) = (random.pick(FIRST_NAMES), random.pick(LAST_NAMES));
             agent.email = Some(format!("{first}.{last}@example.com").to_lowercase());

@@ -17,7 +17,7 @@ impl MemoryBudget {
         Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Reserves this many bytes. Returns `None` if fewer are left.
+    /// Reserves this many bytes. Returns `None` if fewer bytes are left.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         let bytes = u32::try_from(bytes).ok()?;
         Arc::clone(&self.0).try_acquire_many_owned(bytes).ok()

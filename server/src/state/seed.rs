@@ -21,8 +21,8 @@ use crate::{
 /// Maximum number of generated deals, whose ids use about 100 MB.
 const MAX_GENERATED: usize = 1_000_000;
 
-/// Number of generated deals stored as JSON, about 5 MB. The others are generated again for each request.
-const STORED_AS_JSON: usize = 1_000;
+/// Number of generated deals stored as JSON, about 5 MB. The other generated deals are generated again for each request.
+const MAX_STORED_AS_JSON: usize = 1_000;
 
 /// An initial deal: JSON text, or a value that is serialized to JSON. JSON text is served unchanged, byte for byte. An
 /// invalid deal is an error when the server starts.
@@ -108,7 +108,7 @@ pub enum SeedError {
         /// The error.
         error: io::Error,
     },
-    /// A deal is invalid, or has the same id as another one, or the file is neither a JSON array nor one deal per line.
+    /// A deal is invalid, or has the same id as another deal, or the file is neither a JSON array nor one deal per line.
     #[error("{location}{}{pointer}: {reason}", if pointer.is_empty() { "" } else { ": " })]
     Deal {
         /// The deal's source: `deals.json: line 3`, `deals.json: index 2`, `index 2`.
@@ -141,14 +141,16 @@ fn json_error(location: &str, error: &json::JsonError) -> SeedError {
 pub(crate) struct Seeds(pub(crate) BTreeMap<Box<str>, SeededDeal>);
 
 impl Seeds {
-    /// Adds the deals of an array. Error messages begin with `source`, then the index.
+    /// Adds the deals of an array. Error messages begin with `location_prefix`, then the index.
     pub(crate) fn add_all<D: Into<SeedDeal>>(
         &mut self,
-        source: &str,
+        location_prefix: &str,
         deals: impl IntoIterator<Item = D>,
     ) -> Result<(), SeedError> {
         let mut deals = deals.into_iter().enumerate();
-        deals.try_for_each(|(index, deal)| self.add(deal.into(), format!("{source}index {index}")))
+        deals.try_for_each(|(index, deal)| {
+            self.add_deal(deal.into(), format!("{location_prefix}index {index}"))
+        })
     }
 
     /// Adds the deals of a file: a JSON array, or one deal per line.
@@ -170,12 +172,12 @@ impl Seeds {
             }
             (Some(b'['), Err(error)) => Err(json_error(&path, &error)),
             // A file with one deal, possibly on several lines.
-            (_, Ok(text)) => self.add(text.into(), format!("{path}: line 1")),
+            (_, Ok(text)) => self.add_deal(text.into(), format!("{path}: line 1")),
             (_, Err(_)) => {
                 let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
                 let mut lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
                 lines.try_for_each(|(line, number)| {
-                    self.add(line.into(), format!("{path}: line {number}"))
+                    self.add_deal(line.into(), format!("{path}: line {number}"))
                 })
             }
         }
@@ -188,7 +190,7 @@ impl Seeds {
         }
         for index in 0..count {
             // Unchecked: the generator's tests ensure that every generated deal is valid.
-            let deal = match index < STORED_AS_JSON {
+            let deal = match index < MAX_STORED_AS_JSON {
                 true => SeededDeal::Text(generate::deal(index, seed).into()),
                 false => SeededDeal::Generated { index, seed },
             };
@@ -198,7 +200,7 @@ impl Seeds {
         Ok(())
     }
 
-    fn add(&mut self, deal: SeedDeal, location: String) -> Result<(), SeedError> {
+    fn add_deal(&mut self, deal: SeedDeal, location: String) -> Result<(), SeedError> {
         let (id, text) = deal.check(&location)?;
         self.insert(id, SeededDeal::Text(text), || location)
     }

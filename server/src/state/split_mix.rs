@@ -1,7 +1,7 @@
 //! SplitMix64, a pseudorandom number generator whose output never changes for a seed.
 //!
-//! Published by Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. The random crates may change
-//! the output of a seed between versions; users' tests rely on values of generated deals such as `g_17`.
+//! Published by Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014. The crate `rand` may change
+//! the output for a seed between versions, but users' tests rely on the values of generated deals such as `g_17`.
 
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64 {
@@ -31,7 +31,7 @@ impl SplitMix64 {
     }
 
     /// Returns a number from 0 (inclusive) to 1 (exclusive).
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub(crate) fn next_fraction(&mut self) -> f64 {
         // An f64 has 53 bits of precision.
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

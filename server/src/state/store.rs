@@ -44,9 +44,9 @@ impl SeededDeal {
 pub(crate) struct Store {
     max_agents: u64,
     budget: MemoryBudget,
-    seed: SeedDeals,
+    seed_deals: SeedDeals,
     /// Deals that were added or replaced after the start.
-    changed: RwLock<BTreeMap<Box<str>, (Bytes, Reservation)>>,
+    changed_deals: RwLock<BTreeMap<Box<str>, (Bytes, Reservation)>>,
     agents: Mutex<Vec<(Bytes, Reservation)>>,
 }
 
@@ -58,12 +58,12 @@ pub(crate) enum StoreLimit {
 }
 
 impl Store {
-    pub(crate) fn new(max_agents: u64, budget: &MemoryBudget, seed: &SeedDeals) -> Self {
+    pub(crate) fn new(max_agents: u64, budget: &MemoryBudget, seed_deals: &SeedDeals) -> Self {
         Self {
             max_agents,
             budget: budget.clone(),
-            seed: Arc::clone(seed),
-            changed: RwLock::default(),
+            seed_deals: Arc::clone(seed_deals),
+            changed_deals: RwLock::default(),
             agents: Mutex::default(),
         }
     }
@@ -84,8 +84,8 @@ impl Store {
     pub(crate) fn agents_after(&self, number: u64, count: usize) -> Vec<StoredAgent> {
         let agents = self.agents.lock();
         let agents = (1..).zip(&*agents);
-        let later = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
-        later
+        let later_agents = agents.skip(usize::try_from(number).unwrap_or(usize::MAX));
+        later_agents
             .take(count)
             .map(|(n, (sent, _))| (n, sent.clone()))
             .collect()
@@ -93,19 +93,19 @@ impl Store {
 
     /// Returns up to `count` deals whose ids are greater than `id` in byte order.
     pub(crate) fn deals_after(&self, id: Option<&str>, count: usize) -> Vec<StoredDeal> {
-        let later = (
+        let later_ids = (
             id.map_or(Bound::Unbounded, Bound::Excluded),
             Bound::Unbounded,
         );
-        let changed = self.changed.read();
-        let seed = self.seed.range::<str, _>(later);
+        let changed = self.changed_deals.read();
+        let initial_range = self.seed_deals.range::<str, _>(later_ids);
         // A changed deal hides the initial deal with the same id.
-        let seed = seed
+        let initial_range = initial_range
             .filter(|(id, _)| !changed.contains_key(*id))
             .take(count);
-        let own = changed.range::<str, _>(later).take(count);
-        let mut deals: BTreeMap<_, _> = seed.map(|(id, deal)| (id, Ok(deal))).collect();
-        deals.extend(own.map(|(id, (text, _))| (id, Err(text))));
+        let changed_range = changed.range::<str, _>(later_ids).take(count);
+        let mut deals: BTreeMap<_, _> = initial_range.map(|(id, deal)| (id, Ok(deal))).collect();
+        deals.extend(changed_range.map(|(id, (text, _))| (id, Err(text))));
         let deals = deals.into_iter().take(count);
         deals
             .map(|(id, deal)| {
@@ -116,22 +116,22 @@ impl Store {
     }
 
     pub(crate) fn find_deal(&self, id: &str) -> Option<Bytes> {
-        if let Some((text, _)) = self.changed.read().get(id) {
+        if let Some((text, _)) = self.changed_deals.read().get(id) {
             return Some(text.clone());
         }
-        self.seed.get(id).map(SeededDeal::to_json)
+        self.seed_deals.get(id).map(SeededDeal::to_json)
     }
 
     /// Adds a deal, or replaces the deal with the same id and frees its memory reservation.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), StoreLimit> {
         let reservation = self.budget.reserve(text.len()).ok_or(StoreLimit::Bytes)?;
-        self.changed.write().insert(id, (text, reservation));
+        self.changed_deals.write().insert(id, (text, reservation));
         Ok(())
     }
 
     /// Removes all agents and changed deals. Requests during the reset can read every initial deal.
     pub(crate) fn reset(&self) {
-        self.changed.write().clear();
+        self.changed_deals.write().clear();
         *self.agents.lock() = Vec::new();
     }
 }
