@@ -615,7 +615,7 @@ impl<C: Clone> ClientBuilder<C> {
         let service_url = self.parse_base_url()?;
         let other_service = share_with.map(|client| &*client.service);
         let keys = self.share_or_create_keys(other_service)?;
-        let headers = self.parse_headers()?;
+        let headers = self.build_headers()?;
         let settings = ConnectionSettings {
             route: self.choose_route(&service_url)?,
             ..self.connections
@@ -696,7 +696,7 @@ impl<C: Clone> ClientBuilder<C> {
         }
     }
 
-    fn parse_headers(&self) -> Result<HeaderMap, Error> {
+    fn build_headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(wire::JSON));
         let user_agent = self

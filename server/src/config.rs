@@ -298,7 +298,7 @@ impl Tls {
         }
     }
 
-    /// Adds a host name or address to the self-signed certificate, such as a container's.
+    /// Adds a host name or address, such as a container's, to the self-signed certificate.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.tls_name.push(name.into());
         self

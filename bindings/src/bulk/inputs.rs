@@ -30,7 +30,7 @@ pub(crate) type Inputs = VecDeque<(Input, Observer)>;
 /// A row of `create_many` that has an idempotency key, or that is invalid. For other rows, the `Call` is enough.
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct CreateRow {
-    /// `None` for an invalid row, which is not sent. Python code has its error.
+    /// `None` for an invalid row, which is not sent. The Python code that made the row has the error.
     body: Option<Bytes>,
     idempotency_key: Option<String>,
 }

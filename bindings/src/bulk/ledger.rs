@@ -114,7 +114,7 @@ fn to_row_fields(rows: Vec<Option<LedgerRow>>) -> Vec<Option<RowFields>> {
 }
 
 /// Returns the ledger. Without `wait`, its operations fail quickly if another process has locked it.
-fn limit_waiting(ledger: Ledger, wait: bool) -> Ledger {
+fn with_waiting(ledger: Ledger, wait: bool) -> Ledger {
     match wait {
         true => ledger,
         false => ledger.without_waiting(),
@@ -138,7 +138,7 @@ pub(crate) fn look_up_in_ledger<'py>(
     let arguments = extract_all::<String>(keys)
         .and_then(|keys| Ok((keys, requests.map(read_create_bodies).transpose()?)));
     with_ledger(keys.py(), path, arguments, |ledger, (keys, requests)| {
-        let ledger = limit_waiting(ledger, wait);
+        let ledger = with_waiting(ledger, wait);
         service.map_or(Ok(()), |service| ledger.check_service(&service))?;
         let rows = match requests {
             None => ledger.look_up(key_name.as_deref(), keys)?,
@@ -170,7 +170,7 @@ pub(crate) fn look_up_emails_in_ledger<'py>(
 ) -> EntryResult<'py> {
     let addresses = extract_all::<String>(emails);
     with_ledger(emails.py(), path, addresses, |ledger, addresses| {
-        let rows = limit_waiting(ledger, wait).look_up_emails(addresses)?;
+        let rows = with_waiting(ledger, wait).look_up_emails(addresses)?;
         Ok(to_row_fields(rows))
     })
 }

@@ -61,7 +61,7 @@ pub(crate) fn write_agent_body(
 /// The only argument whose fields have rules.
 const PROFILE: &str = "profile";
 
-/// The argument, or the key of a profile, with undocumented fields.
+/// The name under which undocumented fields are passed, as an argument of `create` and as a key of a profile.
 const EXTRA: &str = "extra";
 
 #[derive(Default)]

@@ -254,7 +254,7 @@ impl Writer {
     /// Writes null instead of a value, and adds its violation.
     fn reject_value(&mut self, location: Location<'_>, detail: String) {
         self.write_null();
-        self.add_violation(location, detail);
+        self.add_wrong_type(location, detail);
     }
 
     /// Rejects a value because of its type. The message lists the types that a documented field accepts. For other values, it is
@@ -281,7 +281,7 @@ impl Writer {
         self.reject_value(location, detail);
     }
 
-    fn add_violation(&mut self, location: Location<'_>, detail: String) {
+    fn add_wrong_type(&mut self, location: Location<'_>, detail: String) {
         let violation = Violation::new(location.pointer(), ViolationCode::WrongType, detail);
         self.violations.push(violation);
     }
@@ -311,7 +311,7 @@ impl Writer {
         let text = text.and_then(|name| name.to_str().ok());
         if text.is_none() {
             let actual_type = builtin::type_name(name);
-            self.add_violation(
+            self.add_wrong_type(
                 object,
                 format!("must have names that are Unicode text, got {actual_type}"),
             );

@@ -19,7 +19,7 @@ use pyo3::{
     },
 };
 
-/// Objects that Python code has imported, because an import runs bytecode.
+/// Objects that Python code imports and passes in: an import runs bytecode, which native code must not do (see `gil`).
 struct Imports {
     decimal_class: Py<PyType>,
     decimal_context: Py<PyAny>,

@@ -16,7 +16,7 @@ def mapping() -> Mapping[str, object]:
 
 
 def sync(client: Client) -> None:
-    Client("https://deals.example.com")  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
+    Client("https://deals.example.com")  # type: ignore[call-arg, arg-type, unused-ignore]  # pyright: ignore[reportCallIssue]
     Client(timeout="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Client(retries=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.with_options(max_retries="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

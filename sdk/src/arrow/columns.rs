@@ -20,8 +20,8 @@ use crate::{
 /// Returns the columns of a model: one for each field, and `extra` for its undocumented fields.
 pub(super) fn columns(model: &Model, decimals: Decimals) -> Fields {
     let documented = model.fields.iter().map(|field| {
-        let is_list = matches!(field.kind, FieldKind::ModelList(_) | FieldKind::StringMap);
-        let is_nullable = field.presence != Presence::Required && !is_list;
+        let is_collection = matches!(field.kind, FieldKind::ModelList(_) | FieldKind::StringMap);
+        let is_nullable = field.presence != Presence::Required && !is_collection;
         Field::new(field.name, data_type(field.kind, decimals), is_nullable)
     });
     let extra = Field::new("extra", DataType::Utf8, true);

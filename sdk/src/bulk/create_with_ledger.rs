@@ -268,7 +268,8 @@ impl<T> Row<T> {
         resolve_error: Option<ResolveError>,
     ) -> State<T, S> {
         self.claim.close();
-        // If the ledger cannot record this, the claim remains, and the outcome counts as unknown as well.
+        // A failure to record the unknown outcome can be ignored: the claim then stays, and a claim without an outcome also counts
+        // as unknown.
         let _ = self.claim.record(None).await;
         self.not_sent_state(Error::already_attempted(&known_row, resolve_error))
     }

@@ -77,7 +77,7 @@ impl JobLedger {
     /// Waits until all outcomes recorded so far are durable.
     pub(crate) async fn finish(&self) {
         if let Ok(open_ledger) = &self.open_ledger {
-            // The rows report the outcomes that could not be recorded.
+            // An error is ignored here: each row whose outcome could not be recorded reports that in its own result.
             open_ledger.flush().await;
         }
     }

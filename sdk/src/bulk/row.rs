@@ -207,8 +207,8 @@ impl RowProgress {
         }
     }
 
-    /// Sets whether polling the row's future may have effects: send the request, or run the caller's `resolve`. The future of a
-    /// cancelled row must then not be polled.
+    /// Sets whether polling the row's future may send the request or run the caller's `resolve`. While this is true, the future of
+    /// a cancelled row must not be polled.
     pub(crate) fn set_has_effects(&self, has_effects: bool) {
         self.lock_state().has_effects = has_effects;
     }

@@ -41,7 +41,7 @@ named_enum! {
         InUse = "in_use",
         /// The ledger belongs to another service.
         OtherService = "other_service",
-        /// The ledger's keys have another name than the keys of the job.
+        /// The ledger was created with a different `key_name` than the job's.
         OtherKeys = "other_keys",
         /// The file or database is not a ledger, its name or URL is unsuitable, or the operation does not exist for this kind
         /// of ledger: the message says which.
@@ -160,7 +160,8 @@ impl LedgerError {
         }
     }
 
-    /// Returns whether nothing more may be sent even once the ledger can be written again, because it may have lost rows.
+    /// Returns whether the job must stop for good: the ledger may have lost rows, so sending stays unsafe even if the ledger becomes
+    /// writable again.
     pub(super) fn is_final(&self) -> bool {
         matches!(
             self.0.cause,
@@ -189,11 +190,11 @@ impl Cause {
     /// Writes the message: the event, and what to do. The advice must not lead to a second agent: it never suggests replacing a
     /// ledger that has rows by a new ledger.
     fn message(&self, is_database: bool) -> String {
-        const AGAIN: &str = "try again with the same ledger, which knows what was sent";
+        const TRY_AGAIN: &str = "try again with the same ledger, which knows what was sent";
         let subject = if is_database { "it" } else { "the file" };
         match self {
             Cause::InUse => format!(
-                "another program has held its lock for half a minute; end that program, then {AGAIN}"
+                "another program has held its lock for half a minute; end that program, then {TRY_AGAIN}"
             ),
             Cause::Forked => "this process was forked from one that had a ledger open, and cannot use SQLite; start it \
                               with spawn instead of fork, or fork before the ledger is opened"
@@ -264,19 +265,19 @@ impl Cause {
             ),
             Cause::Unreachable(why) => format!(
                 "the database cannot be reached ({why}). Nothing is sent unless it can be recorded there; once it responds, \
-                 {AGAIN}"
+                 {TRY_AGAIN}"
             ),
             Cause::LockDeleted => format!(
                 "the file with `-job-` in its name, which shows other jobs that this one is alive, was deleted. Nothing more \
-                 was sent; do not delete such files, and {AGAIN}"
+                 was sent; do not delete such files, and {TRY_AGAIN}"
             ),
             Cause::LeaseLost => format!(
                 "the database could not be reached, or this program was stopped, for so long that other jobs consider this \
-                 one dead. Nothing more was sent; {AGAIN}"
+                 one dead. Nothing more was sent; {TRY_AGAIN}"
             ),
             Cause::Denied(reason) => format!(
                 "the database denies access ({reason}). Have its owner create the tables (ledger init) and grant the rights \
-                 that are needed; then {AGAIN}"
+                 that are needed; then {TRY_AGAIN}"
             ),
             Cause::InvalidBaseUrl(problem) => format!("the base URL {problem}. Nothing was recorded"),
             Cause::Rejected(index, rejection) => {
@@ -284,7 +285,7 @@ impl Cause {
             }
             Cause::Thread(error) => format!(
                 "the operating system did not start a thread ({error}). Nothing was sent; end other programs or raise the limit of \
-                 threads, and {AGAIN}"
+                 threads, and {TRY_AGAIN}"
             ),
             Cause::Io(error) => {
                 use io::ErrorKind::*;
@@ -296,12 +297,12 @@ impl Cause {
                         "there is already a file with this name; name one that does not exist yet".to_owned()
                     }
                     PermissionDenied | ReadOnlyFilesystem => {
-                        format!("{error}; make the file and its folder readable and writable, and {AGAIN}")
+                        format!("{error}; make the file and its folder readable and writable, and {TRY_AGAIN}")
                     }
                     StorageFull | QuotaExceeded | FileTooLarge => {
-                        format!("{error}; free some disk space, and {AGAIN}")
+                        format!("{error}; free some disk space, and {TRY_AGAIN}")
                     }
-                    _ => format!("{error}; once that is fixed, {AGAIN}"),
+                    _ => format!("{error}; once that is fixed, {TRY_AGAIN}"),
                 }
             }
         }

@@ -277,12 +277,12 @@ impl Row {
     pub(super) fn record_outcome(&mut self, jobs: &[i64], now: i64, outcome: Option<RowEntry>) {
         let is_own_claim =
             |entry: &RowEntry| entry.job.is_some_and(|job| jobs.contains(&job.number));
-        let decides_agent =
+        let decides_existence =
             |outcome: &RowEntry| matches!(outcome.state, State::Succeeded | State::Resolved);
         // Entries that other jobs have added since the claim stay the latest ones, unless this outcome decides whether the
         // agent exists.
         let later_entries = match self.0.iter().rposition(is_own_claim) {
-            Some(claim) if !outcome.as_ref().is_some_and(decides_agent) => {
+            Some(claim) if !outcome.as_ref().is_some_and(decides_existence) => {
                 self.0.split_off(claim + 1)
             }
             _ => Vec::new(),
@@ -297,8 +297,8 @@ impl Row {
             // The outcome takes the position of the claim. If it is dropped below, the claim is withdrawn.
             false
         } else {
-            // The row has changed since the claim, or the claim was never written. A look-up that found no agent then proves
-            // nothing: a request may have been sent after the look-up.
+            // Another job has claimed the row since, or the claim was never written. So the outcome that there is no agent is
+            // dropped: a request may have been sent after the look-up that found none.
             let has_no_agent =
                 |outcome: &RowEntry| outcome.state == State::Resolved && outcome.agent_id.is_none();
             outcome.as_ref().is_some_and(has_no_agent)

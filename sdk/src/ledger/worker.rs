@@ -468,8 +468,7 @@ impl Replies {
     }
 }
 
-/// Returns whether this process has no file descriptor left. Connections that are being opened or closed may release a
-/// descriptor soon.
+/// Returns whether this process has no file descriptor left. This may be temporary: other connections may soon close.
 fn lacks_descriptor() -> bool {
     #[cfg(unix)]
     return {

@@ -48,7 +48,7 @@ pub(crate) enum TransportCause {
     Status(Option<String>),
 }
 
-/// The part of a request that was sent, if there is no response.
+/// Whether any part of a request without a response may have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentPart {
     Nothing,

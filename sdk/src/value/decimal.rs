@@ -120,7 +120,8 @@ fn apply_exponent(mantissa: &str, exponent: &str) -> Option<rust_decimal::Decima
     let exponent = exponent.parse::<i64>().ok();
     let scale = exponent.and_then(|exponent| i64::from(value.scale()).checked_sub(exponent));
     if value.is_zero() {
-        // Zero fits with any exponent. Keep its scale if possible, because Python writes `0.0000000` as `0E-7`.
+        // Zero can be represented with any exponent. Keep the scale if possible: Python writes `0.0000000` as `0E-7`, which must
+        // be read with 7 decimal places again.
         let scale = scale.and_then(|scale| u32::try_from(scale).ok());
         let scale = scale.filter(|scale| *scale <= rust_decimal::Decimal::MAX_SCALE);
         return Some(scale.map_or(value, |scale| rust_decimal::Decimal::new(0, scale)));

@@ -63,7 +63,7 @@ roles! {
     Agent = "AGENT",
 }
 
-/// Error of parsing a string that is none of the five roles of a request.
+/// The error for a string that is not one of the five roles that a request may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {}", Role::NAMES.join(", "))]
 pub struct UnknownRole;

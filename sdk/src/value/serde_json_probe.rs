@@ -75,11 +75,11 @@ fn is_serde_json_error<E>() -> bool {
     typeid::of::<E>() == TypeId::of::<serde_json::Error>()
 }
 
-/// The source of deserialization, with its content if serde_json has passed on the text.
+/// The input of a deserialization: its raw JSON text if serde_json provides it, or else a parsed value.
 pub(super) enum Source {
     /// The text of a JSON document.
     Text(Box<RawValue>),
-    /// The text of a JSON document, or of a `Value` or a map key within a wrapper. A text that is a string may be a map key.
+    /// Text that came through another crate's deserializer: a JSON document, a serialized `Value`, or a map key.
     TextOrValue(Box<RawValue>),
     /// Another format, a `Value`, or a buffer of serde.
     Value(Value),

@@ -122,11 +122,18 @@ impl<'p, O> MatchedPath<'p, O> {
 
 /// Lists the methods of routes, including OPTIONS, which every path allows.
 fn list_methods<'r, O: 'static>(routes: impl Iterator<Item = &'r Route<O>>) -> Vec<&'r str> {
-    let methods = routes.flat_map(|route| {
+    let mut names = Vec::new();
+    for route in routes {
         let head = (route.method == Method::GET).then_some("HEAD");
-        [route.method.as_str()].into_iter().chain(head)
-    });
-    methods.chain(["OPTIONS"]).collect()
+        for name in [route.method.as_str()].into_iter().chain(head) {
+            // Several routes may have the same method.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names.push("OPTIONS");
+    names
 }
 
 /// Checks that a fault's method and path template can match a request to /v1. A segment in braces matches any segment.

@@ -19,11 +19,12 @@ use crate::{
     service::Service,
 };
 
-/// A tower service, such as the transport of a client. Unlike [`handle`](Service::handle), it applies faults and records
+/// A tower service, which can be the transport of a client. Unlike [`handle`](Service::handle), it applies faults and records
 /// requests in the journal, like a server with sockets. It works on any Tokio runtime.
 ///
 /// If a fault would reset or close a connection, the call or the response's body fails. If a fault would stall a connection,
-/// the call or the body never completes. A response that is cut in its head is not returned.
+/// the call or the body never completes. If a fault cuts the head of a response, no
+/// response is returned.
 ///
 /// ```
 /// use dealkit::Client;

@@ -53,7 +53,7 @@ impl TlsError {
     }
 }
 
-/// A certificate chain, its private key, and the CA certificate in PEM if it is self-signed.
+/// A certificate chain, its private key and, for a self-signed certificate, the CA certificate in PEM.
 type Identity = (
     Vec<CertificateDer<'static>>,
     PrivateKeyDer<'static>,

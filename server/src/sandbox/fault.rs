@@ -298,7 +298,7 @@ impl Fault {
         self
     }
 
-    /// Delays the fault's other effects, or the response, by at most an hour.
+    /// Waits before the fault's other effects, or before the response if it has no other effect. The maximum delay is one hour.
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = Some(delay.as_secs_f64());
         self

@@ -118,11 +118,11 @@ class _CreationIteratorBase(Window[Creation[T]]):
         self._resolve_errors: dict[int, Exception] = {}
         self._progress = make_display(progress, total, "agent")
 
-    def _make_input(self, index: int, row: Any) -> _native.Call | _native.CreateRow:
-        call: Any = _make_call(row, self._validate)
+    def _make_input(self, index: int, caller_input: Any) -> _native.Call | _native.CreateRow:
+        call: Any = _make_call(caller_input, self._validate)
         key: Any = None
         if self._key_function is not None:
-            key = make_key(self._key_function, self._key_name, row)
+            key = make_key(self._key_function, self._key_name, caller_input)
         # An error of the row itself takes precedence over an error of its key.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
@@ -133,7 +133,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         elif key is None:
             return call
         elif self._resolve is not None:
-            self._rows_by_key.setdefault(key, (index, row))
+            self._rows_by_key.setdefault(key, (index, caller_input))
         return _native.create_row(call=call, idempotency_key=key)
 
     def _is_sent(self, index: int) -> bool:

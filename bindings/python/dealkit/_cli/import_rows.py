@@ -84,9 +84,7 @@ class _ProblemGroup(NamedTuple):
     """The rows with one kind of problem in one column."""
 
     rows_by_message: dict[str, tuple[str, array[int]]]
-    """The first row's message, and the numbers of all rows with this message. The dict's keys are the messages without
-    their request ids.
-    """
+    """Maps a message without its request id to the full message of the first such row, and the numbers of all such rows."""
     other_rows: array[int]
     """The numbers of rows whose messages exceed the limit of stored messages."""
 

@@ -36,8 +36,8 @@ from dealkit._core.options import OMITTED, CallOptions, ClientOptions, Pairs, Ti
 # The return type of `request`: a response, or its coroutine.
 Requested = TypeVar("Requested")
 # The types of a client's `agents` and `deals`.
-OnAgents = TypeVar("OnAgents")
-OnDeals = TypeVar("OnDeals")
+AgentCallsType = TypeVar("AgentCallsType")
+DealCallsType = TypeVar("DealCallsType")
 
 
 class _Requests(Generic[Requested]):
@@ -276,10 +276,10 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         await self.aclose()
 
 
-class RawClient(NamedTuple, Generic[OnAgents, OnDeals]):
+class RawClient(NamedTuple, Generic[AgentCallsType, DealCallsType]):
     """The calls of a client that return the whole response instead of its value."""
 
-    agents: OnAgents
+    agents: AgentCallsType
     """Calls on agents."""
-    deals: OnDeals
+    deals: DealCallsType
     """Calls on deals."""

@@ -93,7 +93,7 @@ class ClientOptions(TypedDict, total=False):
     """Whether to use HTTP/2 over TLS if the service supports it. Default: True."""
     max_idle_connections: int | None
     """The maximum number of idle connections to retain for later calls. Default: no limit. The client then retains as
-    many as were in use at the same time in the last seconds."""
+    many connections as were recently in use at the same time."""
     max_response_bytes: int | None
     """The maximum size of a response body, in bytes. Default: 16 MiB."""
     allow_http: bool | None
@@ -195,7 +195,8 @@ def _expand_retry(settings: dict[str, Any]) -> None:
 
 
 def _to_float(value: Any) -> Any:
-    """Converts a number of any class to a float. Returns other values unchanged: native code rejects them."""
+    """Converts a number that is no int or float, such as a Decimal, to a float. Returns other values unchanged: native code
+    checks them."""
     is_convertible_number = not isinstance(value, bool | int | float | str) and hasattr(type(value), "__float__")
     return float(value) if is_convertible_number else value
 

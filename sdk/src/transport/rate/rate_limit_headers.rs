@@ -23,8 +23,9 @@ pub(crate) struct RemainingQuota {
 }
 
 impl RemainingQuota {
-    /// Parses all lines of the headers of a response. If they report several quotas, returns the quota with the longest
-    /// interval. Skips quotas that are malformed, count something other than requests, or have no window of up to a minute.
+    /// Parses all lines of the headers of a response. Of several quotas, returns the one with the longest interval
+    /// between requests. Skips quotas that are malformed, count something other than requests, or whose window is missing or longer
+    /// than a minute.
     pub(crate) fn parse(headers: &HeaderMap) -> Option<Self> {
         let limits = Item::parse_list(headers, "ratelimit");
         if limits.is_empty() {
