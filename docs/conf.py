@@ -59,7 +59,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(?!dealkit).*"),
     (
         "py:class",
-        r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|On(Agents|Deals)|Requested|Retriev(ed|als(OrErrors)?)|UnresolvedRow)",
+        r"dealkit\..*\.(T(_co)?|Created(Once)?|Creations|(Agent|Deal)CallsType|Requested|Retriev(ed|als(OrErrors)?)|UnresolvedRow)",
     ),
 ]
 

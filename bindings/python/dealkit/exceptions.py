@@ -292,8 +292,7 @@ class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):
 class ServiceKeyError(DealkitError, kind="service_key"):
     """No service key was available, so nothing was sent. The key function failed or took too long, or the key file is
     empty: the message has the reason. If the function raised an exception, the message names only its class, because
-        the exception's own
-    message may contain a key."""
+    the exception's own message may contain a key."""
 
 
 class StoppedError(DealkitError, kind="stopped"):
