@@ -316,19 +316,7 @@ impl<T> Creation<T> {
 impl LedgerRow {
     /// Makes a ledger's record of a row with this outcome, without other data.
     pub fn new(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            agent_id: None,
-            status: None,
-            request_id: None,
-            title: None,
-            code: None,
-            label: None,
-            request_hash: None,
-            request_differs: false,
-            sent_at: None,
-            in_flight: false,
-        }
+        Self::with_outcome(outcome)
     }
 }
 

@@ -343,10 +343,10 @@ impl Row {
 }
 
 impl LedgerRow {
-    /// Makes the result for a row that this process is sending.
-    pub(super) fn in_flight() -> Self {
+    /// Makes a record with this outcome, without other data.
+    pub(crate) fn with_outcome(outcome: Outcome) -> Self {
         Self {
-            outcome: Outcome::Unknown,
+            outcome,
             agent_id: None,
             status: None,
             request_id: None,
@@ -356,7 +356,15 @@ impl LedgerRow {
             request_hash: None,
             request_differs: false,
             sent_at: None,
+            in_flight: false,
+        }
+    }
+
+    /// Makes the result for a row that this process is sending.
+    pub(super) fn in_flight() -> Self {
+        Self {
             in_flight: true,
+            ..Self::with_outcome(Outcome::Unknown)
         }
     }
 
