@@ -167,6 +167,12 @@ impl Peer {
         Self::start(Http1, vec![vec![Step::ReadRequest, answer]])
     }
 
+    /// Starts a peer that processes each request and responds with [`VALID_BODY`].
+    pub(crate) fn succeeding(protocol: Protocol) -> Self {
+        let script = vec![Step::ReadRequest, Step::Process, answer(200, VALID_BODY)];
+        Self::start(protocol, vec![script])
+    }
+
     /// Starts a peer that passes every request to the test ([`next`](Requests::next)), over HTTP/1.1.
     ///
     /// The peer runs on the test's thread, so that it makes progress only while the test waits.

@@ -10,24 +10,13 @@ use tokio::{
 };
 
 use crate::peer::{
-    BOTH, HANG_LIMIT, Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer,
-    assert_pending, builder, clock::FrozenClock, fill_queue, immediate_retries,
+    BOTH, HANG_LIMIT, Http1, Http2, Peer, Script, Step, VALID_BODY, ada, answer, assert_pending,
+    builder, clock::FrozenClock, fill_queue, immediate_retries,
 };
 
 /// Ages of an idle connection that a create reuses, and of one that it does not.
 const YOUNG: Duration = Duration::from_millis(900);
 const TOO_OLD: Duration = Duration::from_millis(1_100);
-
-fn fine(protocol: Protocol) -> Peer {
-    Peer::start(
-        protocol,
-        vec![vec![
-            Step::ReadRequest,
-            Step::Process,
-            answer(200, VALID_BODY),
-        ]],
-    )
-}
 
 async fn create(client: &Client) -> Result<(), Error> {
     client.agents().create(ada()).await.map(drop)
@@ -42,7 +31,7 @@ async fn creates_use_a_connection_again_within_a_second() {
     let clock = FrozenClock::start();
     for protocol in BOTH {
         for (age, connections) in [(YOUNG, 1), (TOO_OLD, 4)] {
-            let peer = fine(protocol);
+            let peer = Peer::succeeding(protocol);
             let client = peer.retrying_client();
             for _ in 0..4 {
                 create(&client).await.unwrap();

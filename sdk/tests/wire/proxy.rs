@@ -7,7 +7,7 @@ use dealkit::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use crate::{
     child::{CHILD, child},
     peer::{
-        Blackhole, Http1, Http2, Peer, Protocol, Step, VALID_BODY, ada, all_texts, answer, builder,
+        Blackhole, Http1, Http2, Peer, Protocol, Step, ada, all_texts, answer, builder,
         proxy::{Proxy, ProxyBehavior},
         runtime,
         tls::{Authority, Tls, TlsFront},
@@ -22,11 +22,6 @@ const HOST: &str = "deals.invalid";
 const AUTHORIZATION: &str = "Basic YWRhOnBhIHM6dHIzMw==";
 const USER: &str = "ada:pa%20s:tr33";
 
-fn fine(protocol: Protocol) -> Peer {
-    let script = vec![Step::ReadRequest, Step::Process, answer(200, VALID_BODY)];
-    Peer::start(protocol, vec![script])
-}
-
 /// Starts a service with a certificate for [`HOST`]. Returns it and its issuer's certificate.
 fn start_with_tls(protocol: Protocol) -> (TlsFront, String) {
     let authority = Authority::new();
@@ -34,7 +29,7 @@ fn start_with_tls(protocol: Protocol) -> (TlsFront, String) {
         params.subject_alt_names = vec![rcgen::SanType::DnsName(HOST.try_into().unwrap())];
     });
     (
-        TlsFront::start(fine(protocol), &Tls::new(&leaf)),
+        TlsFront::start(Peer::succeeding(protocol), &Tls::new(&leaf)),
         authority.pem(),
     )
 }
@@ -142,7 +137,7 @@ async fn a_proxy_gets_the_password_and_the_service_does_not() {
         AUTHORIZATION,
     ));
     assert_succeeds(&tls_client(&proxy.url_for(USER)).root_certificates(&issuer)).await;
-    let peer = fine(Http1);
+    let peer = Peer::succeeding(Http1);
     let proxy = Proxy::start(ProxyBehavior::ServeAuthenticated(
         peer.address(),
         AUTHORIZATION,
@@ -160,7 +155,7 @@ async fn a_proxy_gets_the_password_and_the_service_does_not() {
 
 #[tokio::test]
 async fn the_proxy_forwards_plain_http() {
-    let peer = fine(Http1);
+    let peer = Peer::succeeding(Http1);
     let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     assert_succeeds(&plain_client(&proxy.url())).await;
     let message = [
@@ -310,7 +305,7 @@ fn a_proxy_in_the_environment_is_used() {
         front.address(),
         AUTHORIZATION,
     ));
-    let peer = fine(Http1);
+    let peer = Peer::succeeding(Http1);
     let plain = Proxy::start(ProxyBehavior::ServeAuthenticated(
         peer.address(),
         AUTHORIZATION,
@@ -339,7 +334,7 @@ fn a_proxy_in_the_environment_is_used() {
     assert_eq!(plain.heads().len(), 2);
 
     // A proxy of the client takes precedence, and a service on this machine needs no proxy.
-    let here = fine(Http1);
+    let here = Peer::succeeding(Http1);
     let output = call_in_child(&[&here.url], &[("ALL_PROXY", &tunnel_url)]);
     assert!(output.contains("Ok("), "{output}");
     assert_eq!(tunnel.heads().len(), 2);
@@ -443,7 +438,7 @@ fn an_invalid_proxy_in_the_environment_is_an_error() {
 /// `HTTP_PROXY` but no other variable.
 #[test]
 fn variables_that_are_passed_over() {
-    let peer = fine(Http1);
+    let peer = Peer::succeeding(Http1);
     let proxy = Proxy::start(ProxyBehavior::Serve(peer.address()));
     let url = format!(" {} ", proxy.url());
     let cgi = ("REQUEST_METHOD", "GET");

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{
 use crate::{
     child::child,
     peer::{
-        Http1, Http2, Peer, Protocol, Script, Step, VALID_BODY, ada, answer, builder,
+        Http1, Http2, Peer, Script, Step, VALID_BODY, ada, answer, builder,
         clock::FrozenClock,
         runtime,
         tls::{Authority, Leaf, Tls, TlsFront},
@@ -23,17 +23,6 @@ use crate::{
 const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
 const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 const EACH_VERSION: [&[&SupportedProtocolVersion]; 2] = [ONLY_12, ONLY_13];
-
-fn fine(protocol: Protocol) -> Peer {
-    Peer::start(
-        protocol,
-        vec![vec![
-            Step::ReadRequest,
-            Step::Process,
-            answer(200, VALID_BODY),
-        ]],
-    )
-}
 
 /// Returns the results of a create, a read, and a read in a bulk job.
 async fn make_calls(builder: &ClientBuilder) -> Vec<Result<(), Error>> {
@@ -101,7 +90,7 @@ async fn a_service_is_trusted_through_its_issuer() {
     for protocol in [Http1, Http2] {
         for version in EACH_VERSION {
             let front = TlsFront::start(
-                fine(protocol),
+                Peer::succeeding(protocol),
                 &Tls::new(&authority.issue()).version(version),
             );
             for host in ["localhost", "127.0.0.1"] {
@@ -136,7 +125,7 @@ async fn a_call_to_an_untrusted_issuer_is_not_retried() {
     let (authority, other) = (Authority::new(), Authority::new());
     for version in EACH_VERSION {
         for leaf in [authority.issue(), Leaf::self_signed(|_| ())] {
-            let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url());
             assert_all_fail(&builder, UNKNOWN_ISSUER).await;
             assert_all_fail(
@@ -150,7 +139,7 @@ async fn a_call_to_an_untrusted_issuer_is_not_retried() {
         }
     }
     // A client that does not trust the issuer does not get the connections of a client that does.
-    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&authority.issue()));
     assert_all_succeed(&builder(&front.url()).root_certificates(authority.pem())).await;
     assert_all_fail(&builder(&front.url()), UNKNOWN_ISSUER).await;
 }
@@ -189,7 +178,7 @@ async fn an_unacceptable_certificate_is_reported_with_advice() {
         ),
     ] {
         for version in EACH_VERSION {
-            let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).version(version));
+            let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&leaf).version(version));
             let builder = builder(&front.url()).only_root_certificates(authority.pem());
             for outcome in make_calls(&builder).await {
                 let error = outcome.unwrap_err();
@@ -211,7 +200,7 @@ async fn a_client_certificate_is_presented_on_request() {
             let tls = Tls::new(&leaf)
                 .version(version)
                 .require_client_certificate(&issuer);
-            let front = TlsFront::start(fine(protocol), &tls);
+            let front = TlsFront::start(Peer::succeeding(protocol), &tls);
             let client = issuer.issue();
             let builder = builder(&front.url()).root_certificates(authority.pem());
             assert_all_succeed(&builder.clone().identity(client.pem())).await;
@@ -219,7 +208,10 @@ async fn a_client_certificate_is_presented_on_request() {
             let pem = format!("{}{}{}", client.key, client.certificate, issuer.pem());
             assert_all_succeed(&builder.clone().identity(pem)).await;
             // A service that does not ask for a certificate gets none.
-            let relaxed = TlsFront::start(fine(protocol), &Tls::new(&leaf).version(version));
+            let relaxed = TlsFront::start(
+                Peer::succeeding(protocol),
+                &Tls::new(&leaf).version(version),
+            );
             let builder = crate::peer::builder(&relaxed.url()).root_certificates(authority.pem());
             assert_all_succeed(&builder.identity(client.pem())).await;
         }
@@ -238,7 +230,7 @@ async fn a_client_certificate_in_files_is_read_again() {
         let tls = Tls::new(&leaf)
             .version(version)
             .require_client_certificate(&issuer);
-        let front = TlsFront::start(fine(Http1), &tls);
+        let front = TlsFront::start(Peer::succeeding(Http1), &tls);
         let folder = tempfile::TempDir::new().unwrap();
         let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         let settings = builder(&front.url())
@@ -310,7 +302,7 @@ async fn a_missing_or_rejected_client_certificate_is_reported_with_advice() {
             let tls = Tls::new(&leaf)
                 .version(version)
                 .require_client_certificate(&issuer);
-            let front = TlsFront::start(fine(protocol), &tls);
+            let front = TlsFront::start(Peer::succeeding(protocol), &tls);
             let builder = builder(&front.delayed_url()).root_certificates(authority.pem());
             // In TLS 1.3 over HTTP/2, the alert arrives after the handshake, and only its text: it adds advice to the error, and
             // decides nothing.
@@ -354,7 +346,7 @@ async fn a_missing_client_certificate_is_reported_even_by_a_fast_service() {
         let tls = Tls::new(&leaf)
             .version(ONLY_13)
             .require_client_certificate(&issuer);
-        let front = TlsFront::start(fine(protocol), &tls);
+        let front = TlsFront::start(Peer::succeeding(protocol), &tls);
         let builder = builder(&front.url()).root_certificates(authority.pem());
         for builder in [builder.clone(), builder.identity(strange.pem())] {
             for _ in 0..10 {
@@ -384,7 +376,7 @@ async fn the_two_sides_agree_on_a_protocol() {
         // A service without ALPN speaks HTTP/1.1.
         (Http1, false, &[], None),
     ] {
-        let front = TlsFront::start(fine(protocol), &Tls::new(&leaf).alpn(offered));
+        let front = TlsFront::start(Peer::succeeding(protocol), &Tls::new(&leaf).alpn(offered));
         let builder = builder(&front.url()).root_certificates(authority.pem());
         assert_all_succeed(&builder.http1_only(only)).await;
         for handshake in front.handshakes() {
@@ -392,10 +384,13 @@ async fn the_two_sides_agree_on_a_protocol() {
         }
     }
     let message = &disagreement("NoApplicationProtocol");
-    let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).alpn(&["http/1.1"]));
+    let front = TlsFront::start(
+        Peer::succeeding(Http1),
+        &Tls::new(&leaf).alpn(&["http/1.1"]),
+    );
     let trusting = builder(&front.url()).root_certificates(authority.pem());
     assert_all_fail(&trusting.http2_prior_knowledge(true), message).await;
-    let front = TlsFront::start(fine(Http1), &Tls::new(&leaf).alpn(&["imap"]));
+    let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&leaf).alpn(&["imap"]));
     assert_all_fail(
         &builder(&front.url()).root_certificates(authority.pem()),
         message,
@@ -488,7 +483,7 @@ async fn sessions_are_resumed_across_runtimes() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(&file, &identity).unwrap();
         let front = TlsFront::start(
-            fine(Http1),
+            Peer::succeeding(Http1),
             &Tls::new(&leaf)
                 .version(version)
                 .require_client_certificate(&issuer),
@@ -604,7 +599,7 @@ fn child_trusts_the_system() {
 #[tokio::test]
 async fn a_certificate_after_a_byte_order_mark_is_read() {
     let authority = Authority::new();
-    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&authority.issue()));
     let marked = format!("\u{feff}{}", authority.pem());
     assert_all_succeed(&builder(&front.url()).root_certificates(&marked)).await;
     let other = Authority::named("Another issuer").pem();
@@ -624,7 +619,7 @@ async fn a_certificate_after_a_byte_order_mark_is_read() {
 #[test]
 fn empty_variables_count_as_unset() {
     let authority = Authority::new();
-    let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
+    let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&authority.issue()));
     let url = front.url();
     let unset = child("tls::child_trusts_the_system", &[(ARGUMENT, &url)]);
     let line = |output: &str| {
@@ -660,7 +655,7 @@ async fn the_systems_certificates_are_loaded_once_on_demand() {
         let authority = Authority::new();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("own.pem"), authority.pem()).unwrap();
-        let front = TlsFront::start(fine(Http1), &Tls::new(&authority.issue()));
+        let front = TlsFront::start(Peer::succeeding(Http1), &Tls::new(&authority.issue()));
         let system = folder.path().join("system.pem");
         child(
             "tls::the_systems_certificates_are_loaded_once_on_demand",
