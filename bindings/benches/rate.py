@@ -28,7 +28,7 @@ BODY = documents.deal()
 
 
 class Limit(NamedTuple):
-    """How a service counts requests, and the headers that describe its limit."""
+    """The limit of a service: its way of counting requests, and the headers that describe it."""
 
     name: str
     is_window: bool
