@@ -269,6 +269,25 @@ def confirm(question: str) -> None:
         raise CommandError("nothing was done", INCOMPLETE)
 
 
+def choose(question: str, choices: Sequence[str], advice: str) -> str:
+    """Asks the user to choose, and returns the choice. `advice` names the option that answers the question: if the user
+    cannot be asked, raises CommandError with the question, the choices and the advice.
+    """
+    if not is_terminal(sys.stdin):
+        raise CommandError(f"{question} {advice}\n" + "\n".join(f"  {choice}" for choice in choices))
+    print_result("\n".join([question, *(f"  {number}  {choice}" for number, choice in enumerate(choices, 1))]))
+    sys.stdout.flush()
+    try:
+        _write_to_stderr(f"Enter a number from 1 to {len(choices)}: ")
+        answer = sys.stdin.readline().strip()
+    except KeyboardInterrupt:
+        _write_to_stderr("\n")
+        raise
+    if not (answer.isdecimal() and 1 <= int(answer) <= len(choices)):
+        raise CommandError("nothing was done", INCOMPLETE)
+    return choices[int(answer) - 1]
+
+
 def format_count(number: int, noun: str) -> str:
     """Formats a count, as in `1 row` or `1,200 rows`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
