@@ -28,7 +28,21 @@ _EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usag
 
 
 # The options and arguments that must be valid Unicode. Paths may contain any bytes.
-_TEXT_OPTIONS = ("base_url", "date_format", "deal", "encoding", "id", "key", "map", "phone_country", "url", "map_value")
+_TEXT_OPTIONS = (
+    "base_url",
+    "date_format",
+    "deal",
+    "encoding",
+    "header_row",
+    "id",
+    "ignore",
+    "key",
+    "map",
+    "map_value",
+    "phone_country",
+    "sheet",
+    "url",
+)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -224,47 +238,70 @@ def _default_ledger() -> str | None:
 
 def _add_import(group: Any) -> None:
     text = (
-        "Create an agent for each row of a table. First it shows which column goes to which field, and what is wrong. The "
-        f"fields of an agent are {', '.join(ALL_FIELDS)}."
+        "Create an agent for each row of a table. First it shows which column goes to which field, what is wrong, and three rows "
+        f"as they will be sent. The fields of an agent are {', '.join(ALL_FIELDS)}."
     )
-    examples = ("agents import agents.csv --dry-run", "agents import agents.csv --map Mail=email")
+    examples = (
+        "agents import agents.xlsx --mapping agents.toml --dry-run",
+        "agents import agents.xlsx --mapping agents.toml --limit 5",
+        'agents import agents.csv --map "Agent Name=first_name+last_name"',
+    )
     parser = _add_command(group, "import", "FILE ", "import_agents.run", text, *examples)
-    _add_argument(parser, "FILE", "the table: a CSV file with a header row")
-    _add_argument(
-        parser, "--map COLUMN=FIELD", "the field of a column that is not named like it; repeatable", **_REPEATABLE
+    _add_argument(parser, "FILE", "the table: an Excel workbook (.xlsx) or a CSV file")
+    table = parser.add_argument_group("the table")
+    mapping_help = (
+        "a file with the settings of this table, such as roster.toml: it is written by a dry run and by an import, and read by the next"
     )
+    _add_argument(table, "--mapping FILE", mapping_help)
+    _add_argument(table, "--sheet NAME", "the worksheet, if the workbook has several")
+    header_help = "the row with the column names, such as 4, or two rows, such as 4-5 (default: found by the known names)"
+    _add_argument(table, "--header-row N", header_help)
+    map_help = (
+        "the field of a column, as in \"Mail=email\", or \"Agent Name=first_name+last_name\" for a column with both names; a column "
+        'may also be named by its letter, as in "column F=phone"; repeatable'
+    )
+    _add_argument(table, "--map COLUMN=FIELD", map_help, **_REPEATABLE)
+    _add_argument(table, "--ignore COLUMN", "a column that is not sent; repeatable", **_REPEATABLE)
     value_help = (
-        'what a cell means, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
+        'the meaning of a cell, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
     )
-    _add_argument(parser, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
-    date_help = "how dates are written, such as %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31); repeatable"
-    _add_argument(parser, "--date-format FORMAT", date_help, **_REPEATABLE)
-    _add_argument(
-        parser, "--phone-country CODE", "the country, such as DE, of phone numbers without; needs dealkit[phone]"
+    _add_argument(table, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
+    date_help = "how dates are written, such as DD.MM.YYYY or MM/DD/YYYY (default: as the dates themselves show); repeatable"
+    _add_argument(table, "--date-format FORMAT", date_help, **_REPEATABLE)
+    phone_help = "the country, such as DE, of phone numbers without a country code; needs dealkit[phone]"
+    _add_argument(table, "--phone-country CODE", phone_help)
+    _add_argument(table, "--encoding NAME", _ENCODING_HELP)
+    key_help = (
+        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email); repeat it for "
+        "columns that identify a row only together"
     )
+    _add_argument(table, "--key COLUMN", key_help, **_REPEATABLE)
+    run = parser.add_argument_group("the import")
+    _add_argument(run, "--dry-run", "show what would be sent and what is wrong; send nothing")
+    _add_argument(run, "--limit N", "send only the first N rows that were not sent before", type=_POSITIVE_INT)
+    _add_argument(run, "--yes", "do not ask first")
     ledger_option_help = (
         "where to record what was sent and its outcome, so that another run creates no agent twice: a file, or the URL of a "
         "PostgreSQL database, postgresql://… (default: DEALKIT_LEDGER, or else agents-SERVICE.ledger next to the table)"
     )
-    _add_argument(parser, "--ledger FILE", ledger_option_help, default=_default_ledger())
-    key_help = (
-        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email)"
-    )
-    _add_argument(parser, "--key COLUMN", key_help)
-    _add_argument(
-        parser, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice"
-    )
-    _add_argument(parser, "--wait-in-flight", "wait for rows that another import is sending")
-    _add_argument(parser, "--dry-run", "show what would be sent and what is wrong; send nothing")
-    _add_argument(parser, "--yes", "do not ask first")
-    report_help = (
-        "the CSV file for the rows' results (default: the table's name with .report.csv; none after a dry run)"
-    )
-    _add_argument(parser, "--report FILE", report_help)
-    _add_argument(parser, "--encoding NAME", _ENCODING_HELP)
+    _add_argument(run, "--ledger FILE", ledger_option_help, default=_default_ledger())
+    _add_argument(run, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice")
+    _add_argument(run, "--wait-in-flight", "wait for rows that another import is sending")
     # The limit is lower than the library's default, because a person must look up every row in flight if the service
     # fails.
-    _add_request_limits(parser, 8)
+    _add_request_limits(run, 8)
+    files = parser.add_argument_group("the results")
+    report_help = (
+        "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
+    )
+    _add_argument(files, "--report FILE", report_help)
+    rejects_help = (
+        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.csv or "
+        ".rejects.xlsx; none after a dry run)"
+    )
+    _add_argument(files, "--rejects FILE", rejects_help)
+    delimiter_help = "the delimiter of the written CSV files: , or ; or | or tab (default: that of the table)"
+    _add_argument(files, "--delimiter CHARACTER", delimiter_help, type=_parse_delimiter)
     _add_service(parser)
 
 

@@ -94,6 +94,21 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
         raise CommandError(f"{name} cannot be read: {error.strerror}") from None
 
 
+def is_utf8(path: Path) -> bool:
+    """Returns whether a file is in UTF-8. Also returns true if it cannot be read, which the reader reports."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def reject_outputs_that_are_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
     """Rejects an output file that is also an input file, even if the two paths differ."""
     for output, input_path in product(outputs, inputs):

@@ -53,6 +53,8 @@ def record_earlier_outcomes(
         for (row, _), ledger_row in zip(batch, ledger_rows, strict=True):
             if ledger_row is None or (options.resend_unknown and ledger_row.outcome == "unknown"):
                 continue
+            if ledger_row.outcome == "rejected" and ledger_row.request_differs:
+                continue  # the row was corrected, and is sent again
             result = _result_from_ledger(row, ledger_row, ROW_CHANGED if ledger_row.request_differs else "")
             rows.record_result(result)
             known_counts[result.outcome] += 1
@@ -72,8 +74,8 @@ def record_earlier_outcomes(
     return known_counts, changed_numbers
 
 
-CHANGE_NOT_SENT = "this change is not sent"
-ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
+CHANGE_NOT_SENT = "not sent: this interface cannot change an agent"
+ROW_CHANGED = f"changed since the last import; {CHANGE_NOT_SENT}"
 """The message for a row that has changed since it was sent."""
 
 
