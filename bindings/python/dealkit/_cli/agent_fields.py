@@ -14,3 +14,7 @@ FIELDS = (
 """The fields that a column can hold. A column can also hold `profile.client_metadata.` followed by any name."""
 
 ALL_FIELDS = (*FIELDS, f"{METADATA}NAME")
+
+FULL_NAME = "first_name+last_name"
+FULL_NAMES = (FULL_NAME, "last_name+first_name")
+"""The targets of a column with both names, which is split on request: `Ada Lovelace`, and `Lovelace Ada`."""

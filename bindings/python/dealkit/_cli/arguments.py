@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from dealkit import __version__
-from dealkit._cli.columns import ALL_FIELDS
+from dealkit._cli.agent_fields import ALL_FIELDS
 from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width, wrap_lines
 
 _ENVIRONMENT = {
@@ -117,6 +117,16 @@ def _parse_positive(kind: type[int] | type[float], text: str) -> float:
 _POSITIVE_INT, _POSITIVE_FLOAT = partial(_parse_positive, int), partial(_parse_positive, float)
 
 
+_DELIMITERS = {"tab": "\t", "\t": "\t", "\\t": "\t"}
+
+
+def _parse_delimiter(text: str) -> str:
+    delimiter = _DELIMITERS.get(text.lower(), text)
+    if delimiter not in (",", ";", "\t", "|"):
+        raise argparse.ArgumentTypeError("must be a comma, a semicolon, a vertical bar or tab")
+    return delimiter
+
+
 def _build_parser() -> argparse.ArgumentParser:
     environment = format_pairs(_ENVIRONMENT, indent="  ", columns=min(line_width(sys.stdout), 80))
     parser = _Parser(
@@ -181,7 +191,7 @@ def _add_service(parser: argparse.ArgumentParser) -> None:
     _add_argument(group, "--allow-http", "allow http:// URLs; not secure", default=None)
 
 
-def _add_request_limits(parser: argparse.ArgumentParser, concurrency: int) -> None:
+def _add_request_limits(parser: Any, concurrency: int) -> None:
     text = f"how many requests are in flight at a time (default: {concurrency})"
     _add_argument(parser, "--concurrency N", text, type=_POSITIVE_INT, default=concurrency)
     _add_argument(
@@ -249,24 +259,24 @@ def _add_import(group: Any) -> None:
     parser = _add_command(group, "import", "FILE ", "import_agents.run", text, *examples)
     _add_argument(parser, "FILE", "the table: an Excel workbook (.xlsx) or a CSV file")
     table = parser.add_argument_group("the table")
-    mapping_help = (
-        "a file with the settings of this table, such as roster.toml: it is written by a dry run and by an import, and read by the next"
-    )
+    mapping_help = "a file with the settings of this table, such as roster.toml: it is written by a dry run and by an import, and read by the next"
     _add_argument(table, "--mapping FILE", mapping_help)
     _add_argument(table, "--sheet NAME", "the worksheet, if the workbook has several")
-    header_help = "the row with the column names, such as 4, or two rows, such as 4-5 (default: found by the known names)"
+    header_help = (
+        "the row with the column names, such as 4, or two rows, such as 4-5 (default: found by the known names)"
+    )
     _add_argument(table, "--header-row N", header_help)
     map_help = (
-        "the field of a column, as in \"Mail=email\", or \"Agent Name=first_name+last_name\" for a column with both names; a column "
+        'the field of a column, as in "Mail=email", or "Agent Name=first_name+last_name" for a column with both names; a column '
         'may also be named by its letter, as in "column F=phone"; repeatable'
     )
     _add_argument(table, "--map COLUMN=FIELD", map_help, **_REPEATABLE)
     _add_argument(table, "--ignore COLUMN", "a column that is not sent; repeatable", **_REPEATABLE)
-    value_help = (
-        'the meaning of a cell, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
-    )
+    value_help = 'the meaning of a cell, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
     _add_argument(table, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
-    date_help = "how dates are written, such as DD.MM.YYYY or MM/DD/YYYY (default: as the dates themselves show); repeatable"
+    date_help = (
+        "how dates are written, such as DD.MM.YYYY or MM/DD/YYYY (default: as the dates themselves show); repeatable"
+    )
     _add_argument(table, "--date-format FORMAT", date_help, **_REPEATABLE)
     phone_help = "the country, such as DE, of phone numbers without a country code; needs dealkit[phone]"
     _add_argument(table, "--phone-country CODE", phone_help)
@@ -291,9 +301,7 @@ def _add_import(group: Any) -> None:
     # fails.
     _add_request_limits(run, 8)
     files = parser.add_argument_group("the results")
-    report_help = (
-        "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
-    )
+    report_help = "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
     _add_argument(files, "--report FILE", report_help)
     rejects_help = (
         "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.csv or "

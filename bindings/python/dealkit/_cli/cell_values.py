@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, Role
-from dealkit._cli.agent_fields import PROFILE
-from dealkit._cli.column_names import FULL_NAMES
-from dealkit._cli.date_formats import DateColumn, contradicts, display_format, is_order_certain, parse_date
+from dealkit._cli.agent_fields import FULL_NAME, FULL_NAMES, PROFILE
+from dealkit._cli.date_formats import DateColumn, contradicts, display_format, parse_date
 from dealkit._cli.email_cells import explain_email
 from dealkit._cli.import_settings import ImportSettings
 from dealkit._cli.person_names import split_full_name
 from dealkit._cli.phone_numbers import PhoneColumn, explain_phone, make_phone_parser, normalize_international
 from dealkit._cli.role_words import is_placeholder, match_role, normalize_word
 
-_BOOLEAN_FIELDS = frozenset(f"{PROFILE}{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool)
+_BOOLEAN_FIELDS = frozenset(
+    f"{PROFILE}{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool
+)
 _BOOLEANS = {"true": True, "false": False}
 
 # The optional fields with a fixed form, in which a placeholder such as `n/a` cannot be a value.
@@ -90,7 +92,7 @@ class CellParser:
         problems: dict[str, str] = {}
         for field, text in texts.items():
             if field in FULL_NAMES:
-                names = split_full_name(text, last_first=field != FULL_NAMES[0])
+                names = split_full_name(text) if field == FULL_NAME else _split_last_first(text)
                 if isinstance(names, str):
                     problems["last_name"] = names
                     # The whole cell stands for both names, so that validation does not report missing names.
@@ -152,3 +154,16 @@ class CellParser:
             return "is a number, as a spreadsheet stores dates: format the column as a date, and save the table again"
         shown_formats = " or ".join(map(display_format, self.date_formats)) or "YYYY-MM-DD"
         return f"is not a date in the form {shown_formats}, or this day does not exist"
+
+
+def _split_last_first(text: str) -> tuple[str, str] | str:
+    """Splits a name such as `Lovelace Ada`. With a comma, the last name is first in any case."""
+    words = text.split()
+    return (words[1], words[0]) if len(words) == 2 and "," not in text else split_full_name(text)
+
+
+def is_order_certain(strptime_format: str) -> bool:
+    """Returns whether a format has the name of the month, the year in front, or dots, which only stand between a day and
+    a following month.
+    """
+    return not re.fullmatch(r"%[dm][^.\d]%[dm][^.\d]%[yY]", strptime_format)

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from dealkit import CreateAgentParams
-from dealkit._cli.agent_fields import FIELDS, METADATA, PROFILE
-from dealkit._cli.column_names import FULL_NAME, FULL_NAMES, ColumnMatch, match_column, suggest_fields
+from dealkit._cli.agent_fields import FIELDS, FULL_NAME, FULL_NAMES, METADATA, PROFILE
+from dealkit._cli.column_names import match_column, match_columns, suggest_fields
 from dealkit._cli.csv_tables import (
     MAX_COLUMNS_SHOWN,
     REASON_COLUMN,
@@ -21,15 +21,13 @@ from dealkit._cli.csv_tables import (
     normalize_column_name,
     normalize_spaces,
 )
+from dealkit._cli.excel_survey import column_letters
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.import_settings import IGNORED, ImportSettings
 from dealkit._cli.shells import quote
 from dealkit._cli.terminal import escape_controls
 
 _COLUMN_LETTER = re.compile(r"column ([a-z]{1,3})", re.IGNORECASE)
-
-# Names of a column that holds last names if another column holds first names, and otherwise both names.
-_AMBIGUOUS_NAMES = ("name", "nom", "naam")
 
 # Rank of a column that the user has mapped: it precedes all columns that are found by their names.
 _MAPPED_BY_USER = -1
@@ -39,7 +37,7 @@ class _Candidate(NamedTuple):
     """A column that may hold a field."""
 
     rank: int
-    index: int
+    position: int
 
 
 class ColumnMapping:
@@ -78,33 +76,39 @@ class ColumnMapping:
                 self.notes[index] = "ignored"
             else:
                 candidates.setdefault(target, []).append(_Candidate(_MAPPED_BY_USER, index))
-        used = ignored | {candidate.index for group in candidates.values() for candidate in group}
-        for index, name in enumerate(header):
-            if index not in used and (match := _match(name)) is not None:
+        used = ignored | {candidate.position for group in candidates.values() for candidate in group}
+        for index, match in enumerate(match_columns(header)):
+            if index in used:
+                continue
+            if _is_metadata(header[index]):
+                field = METADATA + header[index][len(METADATA) :]
+                candidates.setdefault(field, []).append(_Candidate(0, index))
+            elif match is not None:
                 candidates.setdefault(match.field, []).append(_Candidate(match.rank, index))
-        _resolve_names(header, candidates)
+        _resolve_names(candidates)
         for target, group in candidates.items():
             self._choose_column(target, group, filled)
         self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
         self._check_required(settings)
+        self._note_similar_fields(settings)
 
     def _choose_column(self, target: str, group: list[_Candidate], filled: Collection[int]) -> None:
         """Chooses the column for a field."""
         best_rank = min(candidate.rank for candidate in group)
-        best = [candidate.index for candidate in group if candidate.rank == best_rank]
+        best = [candidate.position for candidate in group if candidate.rank == best_rank]
         if len(best) > 1 and best_rank == _MAPPED_BY_USER:
             names = join_names([self.names[index] for index in best])
-            raise CommandError(f"{len(best):,} columns go to {target}: {names}. Keep one of them in --map, or in the mapping file")
+            raise CommandError(
+                f"{len(best):,} columns go to {target}: {names}. Keep one of them in --map, or in the mapping file"
+            )
         # Of several columns with the same name, only one may have cells.
         chosen = next((index for index in best if index in filled), best[0])
-        if best_rank != _MAPPED_BY_USER and (
-            target in FULL_NAMES or sum(index in filled for index in best) > 1
-        ):
+        if best_rank != _MAPPED_BY_USER and (target in FULL_NAMES or sum(index in filled for index in best) > 1):
             self.suggestions[self.names[chosen]] = target
         self.fields[chosen] = target
         for candidate in group:
-            if candidate.index != chosen:
-                self.notes[candidate.index] = f"{target} comes from {self.names[chosen]}"
+            if candidate.position != chosen:
+                self.notes[candidate.position] = f"{target} comes from {self.names[chosen]}"
 
     def _check_required(self, settings: ImportSettings) -> None:
         """Raises CommandError if no column holds a field that every agent needs."""
@@ -134,6 +138,14 @@ class ColumnMapping:
             None,
         )
 
+    def _note_similar_fields(self, settings: ImportSettings) -> None:
+        """Notes the fields that unsent columns may hold."""
+        free_fields = {*FIELDS} - {*self.fields} - {*settings.constants}
+        for index, name in enumerate(self.names):
+            if self.fields[index] is None and not self.notes[index]:
+                similar = [field for field in suggest_fields(name) if field in free_fields]
+                self.notes[index] = f"is it {similar[0]}? Then add --map" if similar else ""
+
     def unconfirmed(self) -> str:
         """Returns the options that confirm the suggestions."""
         return quote([part for name, target in self.suggestions.items() for part in ("--map", f"{name}={target}")])
@@ -147,7 +159,7 @@ class ColumnMapping:
             if len(indexes) == 1:
                 return indexes[0]
             if len(indexes) > 1:
-                letters = join_names([f'"column {column_letter(index)}"' for index in indexes])
+                letters = join_names([f'"column {column_letters(index + 1)}"' for index in indexes])
                 raise CommandError(
                     f"{option}: {len(indexes)} columns are named {escape_controls(name)}; use the letter of one of them, as in a spreadsheet: {letters}"
                 )
@@ -174,7 +186,9 @@ class ColumnMapping:
             columns = [key_field]
         indexes = [self._find_key_column(column) for column in columns]
         if len({*indexes}) < len(indexes):
-            raise CommandError("--key names the same column twice: each column that identifies a row needs to be named only once")
+            raise CommandError(
+                "--key names the same column twice: each column that identifies a row needs to be named only once"
+            )
         return indexes
 
     def _find_key_column(self, name: str) -> int:
@@ -220,9 +234,7 @@ class ColumnMapping:
 
     def texts_by_field(self, cells: Sequence[str]) -> dict[str, str]:
         """Returns the cells of a row by field, without empty cells."""
-        return {
-            field: cell for cell, field in zip(cells, self.fields, strict=False) if cell and field is not None
-        }
+        return {field: cell for cell, field in zip(cells, self.fields, strict=False) if cell and field is not None}
 
     def display_name(self, index: int) -> str:
         """Returns the name of a column for messages."""
@@ -269,53 +281,37 @@ def nest_agent_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_known_column(name: str) -> bool:
     """Returns whether a text is the name of a column that dealkit knows."""
-    return _match(name) is not None
+    return _is_metadata(name) or match_column(name) is not None
 
 
-def _match(name: str) -> ColumnMatch | None:
-    if name.lower().startswith(METADATA) and len(name) > len(METADATA):
-        return ColumnMatch(METADATA + name[len(METADATA) :], 0)
-    return match_column(name)
+def _is_metadata(name: str) -> bool:
+    return name.lower().startswith(METADATA) and len(name) > len(METADATA)
 
 
-def _resolve_names(header: Sequence[str], candidates: dict[str, list[_Candidate]]) -> None:
+def _resolve_names(candidates: dict[str, list[_Candidate]]) -> None:
     """Decides between columns with one name and columns with first and last name in one cell."""
     by_user = {field for field, group in candidates.items() if any(item.rank == _MAPPED_BY_USER for item in group)}
     if mapped_full_names := by_user.intersection(FULL_NAMES):
         # The user's choice replaces the columns that were found by their names.
         for field in {"first_name", "last_name", *FULL_NAMES} - mapped_full_names - by_user:
             candidates.pop(field, None)
-        return
-    if (full_names := candidates.get(FULL_NAME)) is None:
-        return
-    if "first_name" in candidates and "last_name" not in candidates:
-        if all(normalize_column_name(header[item.index]) in _AMBIGUOUS_NAMES for item in full_names):
-            candidates["last_name"] = candidates.pop(FULL_NAME)
-        else:
-            del candidates["first_name"]
-    elif "last_name" in candidates:
-        del candidates[FULL_NAME]
+    elif FULL_NAME in candidates:
+        if {"first_name", "last_name"} <= candidates.keys():
+            del candidates[FULL_NAME]
+        elif by_user.isdisjoint(("first_name", "last_name")):
+            for field in ("first_name", "last_name"):
+                candidates.pop(field, None)
 
 
 def _unique_names(header: Sequence[str]) -> list[str]:
+    """Returns the names of the columns, with the letter of each column whose name is not unique."""
     names = [normalize_spaces(name) for name in header]
     counts = Counter(names)
+    letters = [f"column {column_letters(number)}" for number in range(1, len(header) + 1)]
     return [
-        name if name and counts[name] == 1 else f"{name} (column {column_letter(index)})".strip()
-        if name
-        else f"column {column_letter(index)}"
-        for index, name in enumerate(names)
+        (name if counts[name] == 1 else f"{name} ({letter})") if name else letter
+        for name, letter in zip(names, letters, strict=True)
     ]
-
-
-def column_letter(index: int) -> str:
-    """Returns the letters of a column in a spreadsheet, such as A for the index 0."""
-    letters = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
 
 
 def _column_index(letters: str) -> int:

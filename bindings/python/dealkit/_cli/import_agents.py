@@ -92,14 +92,13 @@ def run(options: Namespace) -> int:
         if left_count:
             print_result(f"--limit: {format_count(left_count, 'row')} will be left for a later run.")
     result["counts"]["to_send"] = unsent_count
-    print_samples(plan)
-    decisions = [*list_decisions(plan)]
-    if decisions:
-        result["to_decide"] = decisions
-    _print_list("To decide", decisions)
+    # The values of rows are personal data. They are shown to a person who checks them, but not to a script's log.
+    if not (options.yes or options.json):
+        print_samples(plan)
+        _print_list("To decide", [*list_decisions(plan)])
     _print_list("To confirm", plan.confirmations)
     if options.dry_run:
-        return _end_dry_run(plan, outputs, bool(decisions), options)
+        return _end_dry_run(plan, outputs, options)
     if not result["counts"]["sendable"]:
         _write_rejects(plan, outputs, options)
         return INCOMPLETE if result["counts"]["invalid"] else DONE
@@ -158,9 +157,7 @@ def _compare_with_ledgers(
         result["changed_rows"] = changed_rows
     is_new = isinstance(own_ledger, Path) and not own_ledger.exists()
     if rows.count_unsent() and is_new:
-        print_result(
-            f"{ledger_name} will be a new list of rows already sent (ledger): all of these rows will be sent."
-        )
+        print_result(f"{ledger_name} will be a new list of rows already sent (ledger): all of these rows will be sent.")
     other_ledgers = find_other_ledgers(own_ledger, rows, options)
     rows_with_new_keys = find_changed_keys(own_ledger, rows)
     if rows_with_new_keys:
@@ -185,7 +182,7 @@ def _print_list(title: str, texts: list[str]) -> None:
             print_result(text)
 
 
-def _end_dry_run(plan: ImportPlan, outputs: _Outputs, has_decisions: bool, options: Namespace) -> int:
+def _end_dry_run(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> int:
     counts, files = options.result["counts"], options.result["files"]
     if options.report:
         write_report(outputs.report, plan.rows.results(), outputs.delimiter)
@@ -199,8 +196,7 @@ def _end_dry_run(plan: ImportPlan, outputs: _Outputs, has_decisions: bool, optio
     print_result("\nThis was a dry run: nothing was sent.")
     if counts["to_send"]:
         options.result["next_command"] = command = next_command(plan, options)
-        first = "When you have decided, send" if has_decisions else "To send"
-        print_result(f"{first} the rows that can be sent (add --limit 5 to try five rows first):\n  {command}")
+        print_result(f"To send the rows that can be sent (add --limit 5 to try five rows first):\n  {command}")
     return INCOMPLETE if counts["invalid"] else DONE
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from dealkit._cli.cell_values import CellParser, ColumnEvidence
 from dealkit._cli.columns import ColumnMapping, is_known_column
 from dealkit._cli.csv_tables import normalize_column_name
+from dealkit._cli.excel_tables import is_workbook
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import STANDARD_INPUT, is_utf8
 from dealkit._cli.import_rows import ImportRows
 from dealkit._cli.import_settings import UNDECIDED, ImportSettings, read_mapping, settings_from_options, write_mapping
-from dealkit._cli.excel_tables import is_workbook
 from dealkit._cli.table_source import TableSource, open_table
+from dealkit._cli.terminal import format_count
 
 # The encoding of CSV files that Windows spreadsheets in western Europe and America write, if it is not UTF-8.
 _WINDOWS_ENCODING = "cp1252"
@@ -43,7 +44,7 @@ class ImportPlan:
         self.source: TableSource = open_table(
             self.path, self.settings, lambda name: normalize_column_name(name) in names or is_known_column(name)
         )
-        if self.source.sheet and self.source.has_choice:
+        if self.source.was_sheet_chosen:
             self.settings.sheet = self.source.sheet
         self.rows = ImportRows(self.source.rows, len(self.source.header))
         optional = file_settings.columns.keys() - own_settings.columns.keys()
@@ -107,7 +108,7 @@ class ImportPlan:
         comments = {}
         for word, count in self.undecided_words().items():
             words.setdefault("role", {})[word] = UNDECIDED
-            comments["role", word] = f"  # {count:,} rows"
+            comments["role", word] = f"  # {format_count(count, 'row')}"
         columns = self.settings.columns | self.mapping.column_settings()
         # Rows of another table that were corrected have neither the table's sheet nor the rows above its header.
         write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words), comments)

@@ -5,7 +5,7 @@ sent, the settings to confirm or to decide, and the next command.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -98,7 +98,10 @@ def print_samples(plan: ImportPlan) -> None:
 def _choose_samples(plan: ImportPlan, numbers: Sequence[int]) -> list[int]:
     """Chooses the first row, a row with letters outside ASCII, and a row with a date of birth."""
     chosen = [*numbers[:1]]
-    wanted = [lambda values: not str(values).isascii(), lambda values: "date_of_birth" in values]
+    wanted: list[Callable[[dict[str, Any]], bool]] = [
+        lambda values: not str(values).isascii(),
+        lambda values: "date_of_birth" in values,
+    ]
     for is_wanted in wanted:
         if found := next((number for number in numbers if is_wanted(plan.rows.values(number))), None):
             chosen.append(found)
@@ -144,15 +147,16 @@ def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
     column = plan.mapping.column_for_field("role")
     ignore = quote(["--ignore", column])
     if len(words) > _MAX_WORDS_SHOWN:
-        return (
-            f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
-        )
+        return f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
     counts = {word: f"{count:,} row{'s' * (count != 1)}" for word, count in words.items()}
     if plan.mapping_path:
         lines = [f"  {escape_controls(word)}   {text}" for word, text in counts.items()]
         advice = f"In {escape_controls(str(plan.mapping_path))}, replace the question mark after each with its role"
     else:
-        lines = [f"  {quote(['--map-value', f'role:{escape_controls(word)}=ROLE'])}   {text}" for word, text in counts.items()]
+        lines = [
+            f"  {quote(['--map-value', f'role:{escape_controls(word)}=ROLE'])}   {text}"
+            for word, text in counts.items()
+        ]
         advice = "Add these options, each with a role in place of ROLE"
     return (
         f"These words in the column {column} are no roles. {advice}; the roles are {', '.join(ROLES)}. Or ignore the "

@@ -18,8 +18,8 @@ from dealkit._cli.csv_tables import (
     unescape_key,
     write_table,
 )
+from dealkit._cli.excel_tables import is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
-from dealkit._cli.excel_tables import is_workbook, is_workbook_name, read_sheet, write_workbook
 from dealkit._cli.files import file_display_name, is_utf8, open_replacement, output_file_exists
 from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.terminal import escape_controls
@@ -101,7 +101,9 @@ def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> No
     _write_file(path, chain([_HEADER], (_format_row(row, is_csv) for row in results)), delimiter)
 
 
-def write_rejects(path: Path, header: Sequence[str], rows: Iterable[tuple[list[str], str]], delimiter: str, sheet: str | None) -> None:
+def write_rejects(
+    path: Path, header: Sequence[str], rows: Iterable[tuple[list[str], str]], delimiter: str, sheet: str | None
+) -> None:
     """Writes the rows to be corrected, with the columns of the table and the reasons."""
     columns = [index for index, name in enumerate(header) if name != REASON_COLUMN]
     escape = str if is_workbook_name(path) else escape_key
@@ -123,10 +125,17 @@ def _write_file(path: Path, rows: Iterable[Iterable[object]], delimiter: str, sh
         raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
 
 
+def is_workbook_name(path: Path) -> bool:
+    """Returns whether a file to be written is a workbook, judged by its name."""
+    return path.suffix.lower() == ".xlsx"
+
+
 def unused_path(path: Path) -> Path:
     """Returns the path, or the path with a number if a file exists there, which a person may be correcting."""
     candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
-    return path if not output_file_exists(path) else next(other for other in candidates if not output_file_exists(other))
+    return (
+        path if not output_file_exists(path) else next(other for other in candidates if not output_file_exists(other))
+    )
 
 
 def _format_row(row: RowResult, is_csv: bool) -> list[object]:

@@ -136,7 +136,9 @@ class ImportRows:
                 column, message = self._mapping.column_for_field(field), self._explain(field, violation, texts)
                 problems.append(_Problem(column, violation.code, message))
         if any(cells[self._width :]):
-            problems.append(_Problem("", "cells", "has more cells than there are columns; are quotation marks missing?"))
+            problems.append(
+                _Problem("", "cells", "has more cells than there are columns; are quotation marks missing?")
+            )
         if problems and (reason := describe_non_person(cells, self._mapping.header)) is not None:
             self.warnings.add("", "not a person", number, f"{reason}: it is not sent")
             self._database.execute(
@@ -192,7 +194,9 @@ class ImportRows:
         for number, is_sendable in self._select_in_batches("is_sendable", is_short):
             self.warnings.add(self._key_column, "zeros", number, text)
             if is_sendable:
-                add_message = "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, has_warning = 1 WHERE number = ?"
+                add_message = (
+                    "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, has_warning = 1 WHERE number = ?"
+                )
                 self._database.execute(add_message, (f"{self._key_column}: {text}", number))
 
     def _find_duplicate(

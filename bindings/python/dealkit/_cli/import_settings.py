@@ -11,11 +11,12 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dealkit._cli.agent_fields import parse_field
-from dealkit._cli.column_names import FULL_NAME
+from dealkit._cli.agent_fields import ALL_FIELDS, FIELDS, FULL_NAME, FULL_NAMES, METADATA
+from dealkit._cli.csv_tables import normalize_column_name
 from dealkit._cli.date_formats import display_format, to_strptime
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
@@ -106,12 +107,32 @@ class ImportSettings:
             yield from ("--key", column)
 
 
-def parse_target(text: str, option: str) -> str:
+_FIELDS_BY_NAME = {normalize_column_name(field): field for field in FIELDS}
+
+
+def _parse_field(name: str, option: str) -> str:
+    """Returns the field that an option names."""
+    name = name.strip()
+    if name.lower().startswith(METADATA) and len(name) > len(METADATA):
+        return METADATA + name[len(METADATA) :]
+    if (field := _FIELDS_BY_NAME.get(normalize_column_name(name))) is None:
+        similar = get_close_matches(name, FIELDS, 1)
+        hint = f" Did you mean {similar[0]}?" if similar else ""
+        raise CommandError(
+            f"{option}: {escape_controls(name)} is not a field of an agent.{hint} The fields are: {', '.join(ALL_FIELDS)}"
+        )
+    return field
+
+
+def _parse_target(text: str, option: str) -> str:
     """Returns the field, or the two fields, that an option names for a column."""
-    names = [parse_field(name, option) for name in text.split("+")]
-    if len(names) > 1 and sorted(names) != ["first_name", "last_name"]:
-        raise CommandError(f"{option}: only a column with names can go to two fields, as in --map \"Agent Name={FULL_NAME}\"")
-    return FULL_NAME if len(names) > 1 else names[0]
+    names = [_parse_field(name, option) for name in text.split("+")]
+    target = "+".join(names)
+    if len(names) > 1 and target not in FULL_NAMES:
+        raise CommandError(
+            f'{option}: only a column with names can go to two fields, as in --map "Agent Name={FULL_NAME}"'
+        )
+    return target
 
 
 def settings_from_options(options: Namespace) -> ImportSettings:
@@ -128,12 +149,12 @@ def settings_from_options(options: Namespace) -> ImportSettings:
         # The name of a column may contain an equals sign; the name of a field does not.
         name, equals_sign, target = (part.strip() for part in mapping.rpartition("="))
         if not equals_sign:
-            raise CommandError("--map takes a column and a field, as in --map \"Mail=email\"")
+            raise CommandError('--map takes a column and a field, as in --map "Mail=email"')
         if name in settings.columns:
             raise CommandError(
                 f"--map names the column {escape_controls(name)} twice, but its cells can go to one field only"
             )
-        settings.columns[name] = parse_target(target, "--map")
+        settings.columns[name] = _parse_target(target, "--map")
     for name in options.ignore:
         if settings.columns.setdefault(name.strip(), IGNORED) != IGNORED:
             raise CommandError(f"--map and --ignore both name the column {escape_controls(name)}: keep one of them")
@@ -144,7 +165,7 @@ def settings_from_options(options: Namespace) -> ImportSettings:
             raise CommandError(
                 '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
             )
-        name = parse_field(name, "--map-value")
+        name = _parse_field(name, "--map-value")
         if word:
             settings.words.setdefault(name, {})[word] = value
         else:
@@ -159,7 +180,9 @@ def _parse_header_rows(text: str) -> tuple[int, int]:
     except ValueError:
         rows = 0, 0
     if not 0 < rows[0] <= rows[1] <= rows[0] + 1:
-        raise CommandError("--header-row takes the number of the row with the column names, such as 4, or two rows, such as 4-5")
+        raise CommandError(
+            "--header-row takes the number of the row with the column names, such as 4, or two rows, such as 4-5"
+        )
     return rows
 
 
@@ -198,9 +221,21 @@ def read_mapping(path: Path) -> ImportSettings:
 
 
 def _settings_from_document(document: dict[str, Any], name: str) -> ImportSettings:
-    known_names = {"sheet", "header_row", "encoding", "date_formats", "phone_country", "key", "columns", "words", "constants"}
+    known_names = {
+        "sheet",
+        "header_row",
+        "encoding",
+        "date_formats",
+        "phone_country",
+        "key",
+        "columns",
+        "words",
+        "constants",
+    }
     if unknown := next((key for key in document if key not in known_names), None):
-        raise CommandError(f"{name}: there is no setting {escape_controls(unknown)}; the settings are {', '.join(sorted(known_names))}")
+        raise CommandError(
+            f"{name}: there is no setting {escape_controls(unknown)}; the settings are {', '.join(sorted(known_names))}"
+        )
 
     def strings(values: Any) -> dict[str, str]:
         return {_text(key): _text(value) for key, value in values.items()}
@@ -211,12 +246,14 @@ def _settings_from_document(document: dict[str, Any], name: str) -> ImportSettin
         header_rows=_parse_header_rows(str(header_row)) if header_row else None,
         encoding=_optional_text(document.get("encoding")),
         columns={
-            column: target if target == IGNORED else parse_target(target, name)
+            column: target if target == IGNORED else _parse_target(target, name)
             for column, target in strings(document.get("columns", {})).items()
         },
-        words={parse_field(key, name): strings(words) for key, words in document.get("words", {}).items()},
-        constants={parse_field(key, name): value for key, value in strings(document.get("constants", {})).items()},
-        date_formats=[_parse_date_format(_text(text), f"{name}: date_formats") for text in document.get("date_formats", [])],
+        words={_parse_field(key, name): strings(words) for key, words in document.get("words", {}).items()},
+        constants={_parse_field(key, name): value for key, value in strings(document.get("constants", {})).items()},
+        date_formats=[
+            _parse_date_format(_text(text), f"{name}: date_formats") for text in document.get("date_formats", [])
+        ],
         phone_country=_optional_text(document.get("phone_country")),
         key=[_text(column) for column in document.get("key", [])],
     )

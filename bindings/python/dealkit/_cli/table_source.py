@@ -34,6 +34,8 @@ class TableSource(NamedTuple):
     """The delimiter of a CSV file; None for a worksheet."""
     sheet: str | None
     """The name of a worksheet; None for a CSV file."""
+    was_sheet_chosen: bool
+    """True if the user has chosen the worksheet among several."""
     has_reasons: bool
     """True if dealkit wrote the table: the rows of another table that could not be sent, with the reasons."""
     notes: list[str]
@@ -44,12 +46,12 @@ def open_table(path: Path, settings: ImportSettings, is_known: Callable[[str], b
     """Opens a table and finds its header. `is_known` returns whether a text is a known column name."""
     if str(path) != STANDARD_INPUT and is_workbook(path):
         sheet = read_sheet(path, settings.sheet)
-        rows, delimiter, name, notes = sheet.rows, None, sheet.name, [*sheet.notes]
+        rows, delimiter, name, was_sheet_chosen, notes = sheet.rows, None, sheet.name, sheet.was_chosen, [*sheet.notes]
     else:
         if settings.sheet and str(path) != STANDARD_INPUT and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
             raise CommandError(f"--sheet is for Excel workbooks, but {file_display_name(path)} is none")
         rows, delimiter = read_csv_rows(path, settings.encoding, lambda cells: _count_known_names(cells, is_known))
-        name, notes = None, []
+        name, was_sheet_chosen, notes = None, False, []
     first_rows = [*islice(rows, _MAX_ROWS_ABOVE)]
     if not first_rows:
         raise CommandError(f"{file_display_name(path)} is empty; it must have a row with the column names")
@@ -63,10 +65,10 @@ def open_table(path: Path, settings: ImportSettings, is_known: Callable[[str], b
         header, header_end = _find_header(first_rows, is_known)
         if header_end > 1:
             notes.append(_describe_header(first_rows, header_end, header))
-    remaining_rows = chain(first_rows[header_end:], rows)
+    remaining_rows: Iterator[TableRow] = chain(first_rows[header_end:], rows)
     if has_reasons:
         remaining_rows = (TableRow(row.number, [*map(unescape_key, row.cells)]) for row in remaining_rows)
-    return TableSource(header, remaining_rows, delimiter, name, has_reasons, notes)
+    return TableSource(header, remaining_rows, delimiter, name, was_sheet_chosen, has_reasons, notes)
 
 
 def _count_known_names(cells: Sequence[str], is_known: Callable[[str], bool]) -> int:
@@ -113,5 +115,5 @@ def _describe_header(rows: Sequence[TableRow], header_end: int, header: Sequence
     is_joined = last.cells != header
     first = rows[header_end - 2] if is_joined else last
     where = f"Rows {first.number} and {last.number} have" if is_joined else f"Row {last.number} has"
-    above = f" The rows above are skipped." if first.number > 1 else ""
+    above = " The rows above are skipped." if first.number > 1 else ""
     return f"{where} the column names.{above} If that is wrong, name the row with --header-row."
