@@ -6,16 +6,17 @@ Whether 3/4/1990 is in March or in April follows only from other cells of the co
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import NamedTuple
+
+from dealkit._cli.role_words import remove_accents
 
 # The names and abbreviations of the months in English, German, French, Spanish, Italian, Portuguese and Dutch, without
 # accents. `strptime` knows only the names in the language of the process.
 _MONTH_NAMES = (
-    "jan january januar janner jaenner jan. janv janvier ene enero gen gennaio janeiro januari",
+    "jan january januar janner jaenner janv janvier ene enero gen gennaio janeiro januari",
     "feb february februar feber fev fevr fevrier febrero febbraio fevereiro februari",
     "mar march marz maerz mrz mars marzo marco mrt maart",
     "apr april avr avril abr abril aprile",
@@ -55,10 +56,17 @@ _TIME_NOTATION = re.compile(r"[ T]h{1,2}:mm(:ss)?( ?(am/pm|a/p|tt))?$", re.IGNOR
 _SAMPLE_DATE = date(1987, 6, 5)
 
 # The time after a date, if it is midnight, as databases and spreadsheets write it.
-_MIDNIGHT = re.compile(r"(?:[ T]|, )(?:0{1,2}:00(?::00(?:[.,]0+)?)?(?: ?am)?|12:00(?::00)? ?a\.?m\.?)(?: ?Z)?$", re.IGNORECASE)
+_MIDNIGHT = re.compile(
+    r"(?:[ T]|, )(?:0{1,2}:00(?::00(?:[.,]0+)?)?(?: ?am)?|12:00(?::00)? ?a\.?m\.?)(?: ?Z|[+-]00(?::?00)?)?$",
+    re.IGNORECASE,
+)
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NUMERIC_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})")
+_YEAR_LAST = re.compile(r"\d{1,2}(?P<separator>[./-])\d{1,2}(?P=separator)(?P<year>\d{4}|\d{2})")
+_YEAR_FIRST = re.compile(r"\d{4}(?P<separator>[./-])\d{1,2}(?P=separator)\d{1,2}")
+# In such a date, 19 or 20 at the beginning is neither a month nor followed by one, if the end is a year.
 _COMPACT_DATE = re.compile(r"(?:19|20)\d{6}")
+_COMPACT_FORMATS = ("%Y%m%d",)
+_NAMED_FORMATS = ("%d %b %Y", "%b %d, %Y", "%Y %b %d", "%d %b %y", "%b %d, %y")
 _SPACED_SEPARATOR = re.compile(r"(?<=\d) ?([./-]) ?(?=\d)")
 
 # Dates for zero: written by databases, and by spreadsheets for the number 0.
@@ -87,15 +95,20 @@ def to_strptime(text: str) -> str:
         short_j = "%y" if re.search("[td]", text, re.IGNORECASE) else "%d"
         directives = {**_DIRECTIVES, "jj": short_j}
         try:
-            strptime_format = re.sub(r"[^\W\d_]+", lambda match: directives[match[0].lower()], text)
+            strptime_format = re.sub(
+                r"\bde\b|([^\W\d_])\1*", lambda match: directives[match[0].lower()], text, flags=re.I
+            )
         except KeyError:
             raise ValueError("a date format has unknown letters") from None
+    directives_found = re.findall("%[a-zA-Z]", strptime_format)
     numeric_format = _to_numeric(strptime_format)
     # A format without a day, a month or a year does not reproduce the sample date.
-    if len(re.findall("%[dmbByY]", strptime_format)) > 3 or _parse_numeric(
-        _SAMPLE_DATE.strftime(numeric_format), numeric_format
-    ) != _SAMPLE_DATE:
-        raise ValueError("a date format needs a day, a month and a year")
+    if (
+        len({*directives_found}) < len(directives_found)
+        or len(re.findall("%[dmbByY]", strptime_format)) > 3
+        or _parse_numeric(_SAMPLE_DATE.strftime(numeric_format), numeric_format) != _SAMPLE_DATE
+    ):
+        raise ValueError("a date format needs a day, a month and a year, each once")
     return strptime_format
 
 
@@ -125,7 +138,10 @@ def _parse_numeric(text: str, numeric_format: str) -> date | None:
     except ValueError:
         return None
     # strptime also accepts dates without separators, such as 199021. Such a date differs from the date formatted again.
-    if re.sub(r"\b0+(?=\d)", "", moment.strftime(numeric_format)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
+    if (
+        re.sub(r"\b0+(?=\d)", "", moment.strftime(numeric_format)).casefold()
+        != re.sub(r"\b0+(?=\d)", "", text).casefold()
+    ):
         return None
     day = moment.date()
     # A date of birth with a two-digit year cannot be in the future.
@@ -133,26 +149,28 @@ def _parse_numeric(text: str, numeric_format: str) -> date | None:
 
 
 def _to_numeric(strptime_format: str) -> str:
-    """Returns the format of a date whose month name is replaced by a number, with single spaces as separators."""
+    """Returns the format of a date in which `_replace_month_name` has replaced the month's name, if there is one."""
     if not re.search("%[bB]", strptime_format):
         return strptime_format
-    return " ".join(re.findall("%.", re.sub("%[bB]", "%m", strptime_format)))
+    return " ".join(re.findall("%[a-zA-Z]|m%m", re.sub("%[bB]", "m%m", strptime_format)))
+
+
+# Words between the parts of a date, and the endings of ordinals: `31 de diciembre de 1990`, `1er janvier 1990`, `31st`.
+_FILLERS = frozenset(("de", "del", "of", "the", "st", "nd", "rd", "th", "er", "o"))
 
 
 def _replace_month_name(text: str) -> str | None:
-    """Replaces the name of the month by its number, and separators by single spaces: `31. Dezember 1990` becomes `31 12 1990`.
-    Returns None if there is not exactly one name.
+    """Replaces the name of a month by `m` and its number, and all separators by single spaces: `31. Dezember 1990` becomes
+    `31 m12 1990`. Returns None if there is no name, or another word.
     """
-    decomposed = unicodedata.normalize("NFKD", text)
-    words = re.findall(r"\d+|[^\W\d_]+", "".join(letter for letter in decomposed if not unicodedata.combining(letter)))
-    words = [word.casefold() for word in words]
-    # Without the words between the parts, and the ordinals of `31st` and `1er`.
-    words = [word for word in words if word not in ("de", "del", "of", "the", "st", "nd", "rd", "th", "er", "ter")]
-    if re.search(r"[^\w\s.,/'’-]", "".join(letter for letter in decomposed if not unicodedata.combining(letter))):
+    text = remove_accents(text).casefold()
+    if re.search(r"[^\w\s.,/'’-]", text):
         return None
-    numbers = [str(_MONTHS[word]) if word in _MONTHS else word for word in words]
+    words = [word for word in re.findall(r"\d+|[^\W\d_]+", text) if word not in _FILLERS]
     names = [word for word in words if not word.isdigit()]
-    return " ".join(numbers) if len(names) == 1 and names[0] in _MONTHS else None
+    if len(names) != 1 or names[0] not in _MONTHS:
+        return None
+    return " ".join(f"m{_MONTHS[word]:02}" if word in _MONTHS else word for word in words)
 
 
 def is_zero_date(text: str) -> bool:
@@ -175,41 +193,111 @@ class DateConclusion(NamedTuple):
     """Rows that only the order of a format can read that is not the column's."""
 
 
-class _Orders:
-    """Counts of cells with the same separator, by the orders that can read them."""
+class _DayAndMonth:
+    """Evidence of the dates in figures that have the same separator and end with the year."""
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+        self.years: dict[str, None] = {}
+        """%Y and %y, if there are such dates."""
         self.undecided_count = 0
-        self.decisive_counts = {"d": 0, "m": 0}
+        """The number of dates that both orders can read, and read differently."""
+        self.rows_by_format: dict[str, array[int]] = {}
+        """The rows that only this format can read, and not the same format in the other order."""
+        self.may_begin_with_year = False
+        """There is a date such as 90/12/31, so 05/03/04 may also begin with the year."""
+
+    def format(self, order: str, year: str) -> str:
+        """Returns the format in an order: `dm` or `md`."""
+        return self.separator.join((f"%{order[0]}", f"%{order[1]}", year))
+
+    def add(self, row: int, text: str, year: str) -> None:
+        readings = {order: parse_date(text, self.format(order, year)) for order in _ORDERS}
+        dates = {order: day for order, day in readings.items() if day is not None}
+        if not dates:
+            year_first = self.separator.join(("%y", "%m", "%d"))
+            self.may_begin_with_year |= parse_date(text, year_first) is not None
+            return
+        self.years.setdefault(year)
+        if len(dates) == 1:
+            self.rows_by_format.setdefault(self.format(*dates, year), array("q")).append(row)
+        elif len({*dates.values()}) > 1:
+            self.undecided_count += 1
+
+    def find_order(self) -> str | None:
+        """Returns the order that the dates determine, or None."""
+        counts = {order: len(self.rows(order)) for order in _ORDERS}
+        if self.separator == ".":
+            # Dates with dots exist only in the order day, month, year, unless the column proves the opposite.
+            return "dm" if counts["dm"] >= _DOMINANCE * counts["md"] else None
+        order, other = sorted(_ORDERS, key=lambda order: -counts[order])
+        is_determined = (
+            counts[order] > 0
+            and counts[order] >= _DOMINANCE * counts[other]
+            and counts[order] * _MAX_UNDECIDED >= self.undecided_count
+        )
+        return order if is_determined else None
+
+    def rows(self, order: str) -> list[int]:
+        """Returns the rows that only this order can read."""
+        return [row for year in self.years for row in self.rows_by_format.get(self.format(order, year), ())]
+
+
+_ORDERS = ("dm", "md")
 
 
 class DateColumn:
     """Evidence about the dates of a column."""
 
     def __init__(self) -> None:
-        self._named_formats: dict[str, None] = {}
-        """Formats that only one order can have, in the order of their first cells."""
-        self._orders: dict[str, _Orders] = {}
-        """By separator."""
-        self._ordered_formats: dict[str, dict[str, None]] = {}
-        """Formats of day and month in figures, day first, by separator."""
-        self._rows_by_only_format: dict[str, array[int]] = {}
-        """Rows that a format can read, but not the same format in the other order."""
-        self._year_first_separators: set[str] = set()
-        """Separators of dates such as 90/12/31, whose order the other two-digit dates may share."""
+        self._unambiguous: dict[str, None] = {}
+        """Formats with the year first or the name of the month, in the order of their first cells."""
+        self._by_separator: dict[str, _DayAndMonth] = {}
 
     def add(self, row: int, text: str) -> None:
-        """Adds a cell that is not empty. Cells that are no dates are no evidence."""
-        text = _MIDNIGHT.sub("", " ".join(text.split()))
-
+        """Adds a cell that is not empty. A cell that is not a date is no evidence."""
+        text = " ".join(text.split())
+        if _ISO_DATE.fullmatch(text) or is_zero_date(text):
+            return
+        day = _SPACED_SEPARATOR.sub(r"\1", _MIDNIGHT.sub("", text))
+        if parts := _YEAR_LAST.fullmatch(day):
+            separator, year = parts["separator"], "%Y" if len(parts["year"]) == 4 else "%y"
+            self._by_separator.setdefault(separator, _DayAndMonth(separator)).add(row, day, year)
+            return
+        if parts := _YEAR_FIRST.fullmatch(day):
+            candidates: Sequence[str] = (parts["separator"].join(("%Y", "%m", "%d")),)
+        else:
+            candidates = _COMPACT_FORMATS if _COMPACT_DATE.fullmatch(day) else _NAMED_FORMATS
+        if date_format := next((candidate for candidate in candidates if parse_date(day, candidate)), None):
+            self._unambiguous.setdefault(date_format)
 
     def conclude(self) -> DateConclusion:
         """Returns the formats that the cells determine."""
-        return DateConclusion([], [], [])
+        conclusion = DateConclusion([*self._unambiguous], [], [])
+        for dates in self._by_separator.values():
+            order = dates.find_order()
+            for year in dates.years:
+                possible = [dates.format(possible_order, year) for possible_order in _ORDERS]
+                if year == "%y" and dates.may_begin_with_year:
+                    conclusion.uncertain.extend((*possible, dates.separator.join(("%y", "%m", "%d"))))
+                elif order is None:
+                    conclusion.uncertain.extend(possible)
+                else:
+                    conclusion.formats.append(dates.format(order, year))
+            if order is not None:
+                conclusion.contradicting_rows.extend(dates.rows(order[::-1]))
+        conclusion.contradicting_rows.sort()
+        return conclusion
+
+    def rows_with_only(self, strptime_format: str) -> Sequence[int]:
+        """Returns the rows that a format in figures can read, and its other order cannot."""
+        found = (dates.rows_by_format.get(strptime_format) for dates in self._by_separator.values())
+        return next((rows for rows in found if rows), ())
 
 
 def contradicts(formats: Sequence[str], column: DateColumn) -> list[int]:
-    """Returns the rows that none of the formats can read, but one of them with day and month swapped can. Then the cells
-    that both orders can read are not safe either.
+    """Returns the rows that the formats cannot read, but one of them with day and month exchanged can. If there are such
+    rows, dates that both orders can read are not safe either.
     """
-    return []
+    exchanged = {re.sub("%[dm]", lambda match: "%m" if match[0] == "%d" else "%d", name) for name in formats}
+    return sorted(row for name in exchanged.difference(formats) for row in column.rows_with_only(name))

@@ -20,11 +20,15 @@ _PLACEHOLDERS = frozenset(
 )
 
 
+def remove_accents(text: str) -> str:
+    """Returns a text without accents: `Rôle` becomes `Role`."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+
+
 def normalize_word(text: str) -> str:
     """Returns a text without letter case, blanks, hyphens, underscores and accents."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    letters = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-    return _SEPARATORS.sub("", letters).casefold()
+    return _SEPARATORS.sub("", remove_accents(text)).casefold()
 
 
 _ROLES = {normalize_word(role): str(role) for role in Role}
