@@ -198,17 +198,19 @@ def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -
         assert (completed.stdout, completed.stderr) == ("1 deal in o.ndjson\n", "")
     # The first line may be an id, so the message must not repeat it.
     for table, expected_error in (
-        ("name,Number\nx,g_1\n", "it has name, Number"),
-        ("g_canary\ng_2\n", "put a list without one into a .txt file"),
-        ("id,x,Deal ID\ng_1,y,g_2\n", "it has id, x, Deal ID"),
+        ("name,Number\nx,g_1\n", "The first row has name, Number"),
+        ("g_canary\ng_2\n", "If the file is a list without column names, give it a name that ends in .txt."),
+        ("id,x,Deal ID\ng_1,y,g_2\n", "The first row has id, x, Deal ID"),
     ):
         (tmp_path / "wrong.csv").write_text(table)
-        must = "dealkit: wrong.csv must have one column named id or deal_id in its first row"
-        assert export("wrong.csv") == (2, "", f"{must}; {expected_error}\n")
+        must = "dealkit: wrong.csv needs exactly one column named id or deal_id, in its first row."
+        assert export("wrong.csv") == (2, "", f"{must} {expected_error}\n")
     assert "dealkit: Nothing was retrieved: standard input has no ids" in export("-", "\n \n").stderr
-    assert export("nothing.txt").stderr == "dealkit: nothing.txt cannot be read: No such file or directory\n"
+    assert export("nothing.txt").stderr == (
+        "dealkit: nothing.txt cannot be read: it does not exist. Check its name and its folder.\n"
+    )
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
-    assert export("latin.txt").stderr.startswith("dealkit: latin.txt: line 2 is not UTF-8; ")
+    assert export("latin.txt").stderr.startswith("dealkit: latin.txt: line 2 cannot be read as UTF-8. ")
 
 
 def test_escaped_ids_are_read_back_unchanged(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -300,7 +302,11 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
     (tmp_path / "h.csv").mkdir()
     before = files()
     for source, out, expected_error in (
-        ("o.csv.failed.csv", "o.csv", "o.csv.failed.csv would be written, but is the same file as o.csv.failed.csv"),
+        (
+            "o.csv.failed.csv",
+            "o.csv",
+            "o.csv.failed.csv would be overwritten, but it is the same file as o.csv.failed.csv",
+        ),
         ("ids.txt", "a.csv", "a.csv.part was not written by dealkit"),
         ("ids.txt", "b.csv", "b.csv.failed.csv was not written by dealkit"),
         ("ids.txt", "c.csv", "c.csv.part was not written by dealkit"),
@@ -331,12 +337,15 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
 def test_endless_input_is_an_error(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_INPUT_BYTES", 1 << 16)
     (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
-    for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
+    for source, wrong in (("/dev/zero", "is not a text file in UTF-8"), ("endless.txt", "is larger than ")):
         completed = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
         assert completed.code == 2 and f"{source} {wrong}" in completed.stderr
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
     completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert completed.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
+    assert completed.stderr == (
+        "dealkit: ids.csv: line 2 cannot be read as UTF-8. In Excel or another spreadsheet program, save the original table as "
+        '"CSV UTF-8".\n'
+    )
 
 
 def count_saved(out: Path) -> tuple[int, int]:
@@ -595,5 +604,5 @@ def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:
     completed = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
     assert (
         completed.code == 2
-        and "g.ndjson must contain ids, or deals with their ids, as an export does" in completed.stderr
+        and "g.ndjson must contain ids, or deals with their ids, as the file of an export does" in completed.stderr
     )
