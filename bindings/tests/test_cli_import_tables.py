@@ -342,9 +342,9 @@ def test_a_ledger_rejects_another_key_column(imports: TableImport) -> None:
         completed = imports("--key", "Number", "--ledger", "l.ledger", *dry)
         assert (
             completed.code == 2
-            and 'its keys are called "email", but the keys in use are called "Number"' in completed.stderr
+            and "identifies rows by the column email, but this import by Number." in completed.stderr
         )
-        assert "\n--key selects the column with the keys." in completed.stderr
+        assert "Choose the earlier column with --key." in completed.stderr
     assert not imports.sandbox.requests
 
 
@@ -357,9 +357,13 @@ REQUIRED_HEADER = b"email,first_name,last_name\n"
         (b"", [], "agents.csv: the first row is empty; it must contain the column names"),
         (b"a,b\n1,2\n", [], "no column holds email or first_name or last_name, which every agent needs"),
         (b'sep=;\nemail;first_name;last_name\n"a;b;c\n', [], "line 3 is not valid CSV"),
-        (REQUIRED_HEADER + b"\xe9,b,c\n", [], 'line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"'),
+        (REQUIRED_HEADER + b"\xe9,b,c\n", [], "line 2 cannot be read as UTF-8. In Excel"),
         (REQUIRED_HEADER + b'"a,b,c\n', [], "line 2 is not valid CSV"),
-        (b"PK\x03\x04...", [], 'is an .xlsx or .zip file, not text; in a spreadsheet, save it as "CSV UTF-8"'),
+        (
+            b"PK\x03\x04...",
+            [],
+            'not a text file. In Excel or another spreadsheet program, save the original table as "CSV UTF-8".',
+        ),
         (b"email,Email,first_name,last_name\n", [], "2 columns go to email: email, Email. Only one may"),
         (
             b"email,email,first_name,last_name\n",
@@ -371,11 +375,11 @@ REQUIRED_HEADER = b"email,first_name,last_name\n"
             ["--map", "Mail=email"],
             "--map: 2 columns are named Mail; rename all but one of them in the table",
         ),
-        (b"e\x00m\x00", [], "is not text in UTF-8"),
+        (b"e\x00m\x00", [], "is not a text file in UTF-8"),
         (REQUIRED_HEADER, ["--map", "x"], "--map takes a column and a field, as in --map Mail=email"),
         (REQUIRED_HEADER, ["--map", "x=email"], "--map: there is no column x"),
         (REQUIRED_HEADER, ["--map", "email=mail"], "--map: mail is not a field of an agent, which are: email, "),
-        (REQUIRED_HEADER, ["--encoding", "klingon"], "--encoding klingon is not a known encoding"),
+        (REQUIRED_HEADER, ["--encoding", "klingon"], "--encoding does not name a known encoding. Use utf-8, cp1252"),
     ],
 )
 def test_unusable_tables_are_errors(
@@ -419,15 +423,18 @@ def test_tables_in_spreadsheet_dialects_are_read(
 @pytest.mark.parametrize(
     ("report", "expected_error"),
     [
-        ("agents.csv", "agents.csv would be written, but is the same file as agents.csv, which is read"),
-        ("./agents.csv", "is the same file as agents.csv, which is read"),
-        ("same.csv", "same.csv would be written, but is the same file as agents.csv"),
+        (
+            "agents.csv",
+            "agents.csv would be overwritten, but it is the same file as agents.csv, which the command reads",
+        ),
+        ("./agents.csv", "is the same file as agents.csv, which the command reads"),
+        ("same.csv", "same.csv would be overwritten, but it is the same file as agents.csv"),
         ("found.csv", "found.csv exists and is not a report of an import, so"),
         ("link.csv", "link.csv cannot be written: it is a link"),
         ("dangling.csv", "dangling.csv cannot be written: it is a link"),
         (".", "cannot be written: it is a folder"),
-        ("/dev/null", "cannot be written: it is not a file"),
-        ("no/report.csv", "no/report.csv cannot be written: there is no folder no; create it first\n"),
+        ("/dev/null", "cannot be written: it is a device, not a file"),
+        ("no/report.csv", "no/report.csv cannot be written: the folder no does not exist. Create it first.\n"),
         ("l.ledger-journal", "one of the files of the ledger"),
         ("l.ledger-job-0123456789abcdef", "one of the files of the ledger"),
         ("../{name}/l.ledger-wal", "one of the files of the ledger"),
@@ -476,7 +483,7 @@ def test_no_cell_of_a_report_is_a_formula(imports: TableImport) -> None:
     assert [row["key"] for row in imports.report()] == [*(f"'{key}" for key in keys[:-1]), "'quoted"]
     imports.fill_in({"2": "a_100", "3": "a_101", "4": "a_102", "5": "a_103", "6": "a_104"})
     resolve = ["ledger", "resolve", imports.ledger(), "agents.csv.report.csv"]
-    assert imports.command(*resolve, "--yes").stdout.startswith("5 rows resolved")
+    assert imports.command(*resolve, "--yes").stdout.startswith("5 rows recorded")
 
 
 @pytest.mark.parametrize("fault", [{"status": 422}, {"process_then_reset": True}], ids=str)

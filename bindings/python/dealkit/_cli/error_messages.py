@@ -39,21 +39,21 @@ _OPTIONS = {
 
 # The action to take after an error whose own message does not state the action.
 _ADVICE: dict[type[DealkitError], str] = {
-    AuthenticationError: "The service rejects the key. Is it the key for this service, and is it complete? Whoever issued it can tell "
-    "you whether it is still valid.",
-    PermissionDeniedError: "The service knows the key, but does not allow it to do this. Ask whoever issued the key.",
-    NotFoundError: "The service has no such deal. Are the id and the service's URL right?",
-    RateLimitError: "The service asks for fewer requests. Try again later, or set --rate-limit for a job.",
-    ThrottledError: "The service asked for a pause, or --rate-limit is too low for --timeout.",
-    InternalServerError: "The service failed. Try again later; its support can find the request by its id.",
-    APITimeoutError: "The service took too long. Try again later. A longer --timeout helps only creates: an attempt to read "
-    "ends after 30 s. Is a firewall in the way?",
-    DecodeError: "The service should not send this. Is the base URL right? Is a login page in the way?",
-}
-_LEDGER_ADVICE = {
-    "other_keys": "--key selects the column with the keys. If it is still the same column, give it its old name.",
-    "other_service": "If it is the same service, with the same agents, record its new URL with dealkit ledger set-base-url. If it is a "
-    "different service, leave out --ledger: each service has its own.",
+    AuthenticationError: "The service rejects the service key (your password for the service). Check that the key is complete, and "
+    "that it is the key for this service. If it is, ask the service's operator whether it is still valid.",
+    PermissionDeniedError: "The service knows the service key (your password for the service), but the key does not permit this "
+    "request. Ask the service's operator for the permission.",
+    NotFoundError: "The service has no such deal. Check the id, and the service's address (base URL).",
+    RateLimitError: "The service received too many requests. Wait a few minutes, then repeat the command. For an import or export, "
+    "--rate-limit sets the maximum number of requests per second.",
+    ThrottledError: "The request would have had to wait for longer than --timeout: the service asked for a pause, or --rate-limit is "
+    "too low. Try again later, or use a longer --timeout.",
+    InternalServerError: "The service failed. Try again later. If it fails again, inform the service's operator, and quote the "
+    "message above, with the request id if there is one.",
+    APITimeoutError: "The service did not respond in time. Try again later. If this happens again, ask your IT department whether a "
+    "firewall blocks the connection. A longer --timeout helps only imports, because reading ends after 30 seconds.",
+    DecodeError: "The service should not send such a response. Check the service's address (base URL). Perhaps the login page of "
+    "your network has responded instead of the service: open any web page, and log in.",
 }
 
 
@@ -70,7 +70,7 @@ def format_error(error: DealkitError) -> str:
 
 def format_error_with_advice(error: DealkitError) -> str:
     """Formats an error's message and the action to take."""
-    advice = _LEDGER_ADVICE.get(error.reason) if isinstance(error, LedgerError) else _ADVICE.get(type(error))
+    advice = _ADVICE.get(type(error))
     return f"{format_error(error)}\n{advice}" if advice else format_error(error)
 
 
@@ -79,7 +79,10 @@ def to_command_error(error: DealkitError | sqlite3.Error) -> CommandError:
     if isinstance(error, DealkitError):
         return CommandError(format_error_with_advice(error), exit_code_for(error))
     # The command stores large data in a temporary SQLite database, whose file cannot be written.
-    return CommandError(f"a temporary file cannot be written: {error}", UNWRITABLE)
+    return CommandError(
+        f"A temporary file cannot be written. Free some space on the disk, then repeat the command. (Reason: {error})",
+        UNWRITABLE,
+    )
 
 
 def exit_code_for(error: DealkitError) -> int:

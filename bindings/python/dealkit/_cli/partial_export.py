@@ -94,12 +94,13 @@ class PartialExport:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_BUSY:
                 raise _LockedByOtherProcess(
-                    f"another dealkit process is writing {file_display_name(self._out)}"
+                    f"{file_display_name(self._out)} is being written by another dealkit command. Wait until that command has ended."
                 ) from None
             if code not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise
             raise CommandError(
-                f"{file_display_name(self._path)} is not of a stopped export: move it away, or choose another --out"
+                f"{file_display_name(self._path)} was not written by dealkit, so it was left unchanged. Move it to another folder, or choose "
+                "another name with --out."
             ) from None
 
     def _start_or_resume(self, job: str, *, is_new: bool) -> None:
@@ -112,8 +113,8 @@ class PartialExport:
             execute("CREATE TABLE job AS SELECT ? AS job", [job])
         elif execute("SELECT job FROM job").fetchone() != (job,):
             raise CommandError(
-                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service. Run that "
-                "one again to continue it, choose another --out, or remove the file to start over"
+                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service. To "
+                "continue that export, repeat its command. To keep it for later, choose another name with --out. To start over, delete the file."
             )
         self.saved = execute("SELECT coalesce(max(next), 0) FROM deal_groups").fetchone()[0]
         execute("COMMIT")
@@ -206,8 +207,8 @@ class PartialExport:
 
     def _damage_error(self) -> DamagedPartialExport:
         return DamagedPartialExport(
-            f"{file_display_name(self._path)}, which has what an earlier run has retrieved, is damaged: move it away, and run the same command "
-            "again to retrieve all deals",
+            f"{file_display_name(self._path)}, which has the deals of a stopped export, is damaged. Move it to another folder, and repeat "
+            "the command to retrieve all deals again.",
             UNWRITABLE,
         )
 
@@ -234,9 +235,11 @@ def _reject_existing_failures(failures_file: Path, *, overwrite: bool) -> None:
     with open(failures_file, "rb") as file:
         if file.read(len(header)) not in (header, b""):
             raise CommandError(
-                f"{file_display_name(failures_file)} is not the list of an export: move it away, or choose another --out"
+                f"{file_display_name(failures_file)} was not written by dealkit, so it was left unchanged. Move it to another "
+                "folder, or choose another name with --out."
             )
     if not overwrite:
         raise CommandError(
-            f"{file_display_name(failures_file)} exists; choose another --out, or replace it with --overwrite"
+            f"{file_display_name(failures_file)}, the list of failed deals of an earlier export, already exists. Choose another name "
+            "with --out, or use --overwrite to replace the list."
         )
