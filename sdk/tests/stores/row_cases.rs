@@ -104,7 +104,7 @@ fn the_outcome_of_a_corrected_row_replaces_the_rejection_or_leaves_it() {
     let unknown = record(Some(RowEntry::new(State::Unknown)));
     assert_eq!(unknown.current().unwrap().state, State::Unknown);
 
-    // The job is killed: nobody knows whether the agent exists.
+    // The job is killed: the outcome is unknown.
     let mut killed = claimed_row();
     killed.0.last_mut().unwrap().job = Some(Job {
         number: 9,
