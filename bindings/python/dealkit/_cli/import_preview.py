@@ -12,6 +12,7 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
+from dealkit._cli.agent_fields import FIELDS
 from dealkit._cli.cell_values import ROLES
 from dealkit._cli.date_formats import display_format
 from dealkit._cli.import_plan import ImportPlan
@@ -86,7 +87,8 @@ def print_samples(plan: ImportPlan) -> None:
     samples = {number: plan.rows.values(number) for number in _choose_samples(plan, numbers)}
     if not samples:
         return
-    fields = {field: None for values in samples.values() for field in values} | {"role": None}
+    present = {"role", *(field for values in samples.values() for field in values)}
+    fields = sorted(present, key=lambda field: (FIELDS.index(field) if field in FIELDS else len(FIELDS), field))
     lines = [
         {"Field": field, **{f"Row {number}": _format_value(field, values) for number, values in samples.items()}}
         for field in fields
