@@ -77,7 +77,7 @@ def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(sandbox.agents) == 4
-    assert "import.ledger records this: repeating the command creates no agent twice." in completed.stdout
+    assert "import.ledger, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice." in completed.stdout
     assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
 
     # Adds one row.
@@ -105,7 +105,7 @@ def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     assert (completed.code, len(imports.sandbox.agents)) == (0, 2)
     write(("123", "Ada"), ("B\u00e9", "grace"), ("5", "joan"))
     completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
-    assert completed.code == 0 and "knows the e-mail address, but not the key (row 2)" in completed.stdout
+    assert completed.code == 0 and "has the e-mail address, but not the key (row 2)" in completed.stdout
     completed = imports()
     assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
@@ -133,16 +133,14 @@ def test_a_changed_row_is_reported_and_not_sent_again(imports: TableImport) -> N
     write("+4915100000099", "")
     completed = imports(*options)
     report = (imports.folder / "report.csv").read_text()
-    assert (
-        "1 row changed since an earlier run sent it: the change is not sent, because this interface cannot"
-        in completed.stdout
-    )
+    changes = "1 row changed since the last import (row 2): not sent: this interface cannot change an agent."
+    assert changes in completed.stdout
     by_row = {line.split(",")[0]: line for line in report.splitlines()}
     assert ",created," in by_row["2"] and "this interface cannot change an agent" in by_row["2"]
     assert ",created," in by_row["3"] and "is no longer valid. Nothing was sent: " in by_row["3"]
     # The reason of a rejection stays in the report, and only advice for existing rows is printed.
     assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
-    assert "enter none in the report's column agent_id once the row is corrected" in completed.stdout
+    assert "Correct them: a row whose data differ is sent again." in completed.stdout
     assert "unknown rows" not in completed.stdout and len(imports.sandbox.agents) == 2
 
 
@@ -209,7 +207,7 @@ def test_a_renamed_table_creates_no_agent_twice(imports: TableImport) -> None:
     imports.write(4)
     (imports.folder / "agents.csv").rename(imports.folder / "agents-corrected.csv")
     corrected = ["agents", "import", "agents-corrected.csv"]
-    message = f"{imports.ledger()} already has 3 of them, not to be sent again: 3 created\n"
+    message = f"{imports.ledger()}, the list of rows already sent (ledger), has 3 of them, which are not sent again: 3 created\n"
     completed = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
     assert (completed.code, message in completed.stdout) == (0, True)
     completed = imports.command(*corrected, "--yes", url=imports.sandbox.url)
@@ -276,8 +274,8 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     before = ledger.read_bytes()
     completed = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
     assert (
-        "5 rows can be sent, 0 cannot\n"
-        f"{ledger.name} already has 3 of them, not to be sent again: 1 created, 1 rejected, 1 unknown\n"
+        "Ready           5\nCannot be sent  0\n"
+        f"{ledger.name}, the list of rows already sent (ledger), has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
     ) in completed.stdout
     assert ledger.read_bytes() == before
     found = imports.report("dry.csv")
@@ -290,7 +288,7 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     ]
     assert found[2]["agent_id"] == imports.sandbox.agents[1].id
     completed = imports.dry("--resend-unknown", url=imports.sandbox.url)
-    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in completed.stdout
+    assert " has 2 of them, which are not sent again: 1 created, 1 rejected\n" in completed.stdout
 
 
 def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None:
@@ -582,7 +580,7 @@ def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) ->
     assert completed.code == 2 and "Review the output, then use --yes." in completed.stderr
     for answer, code, created in (("", 1, 0), ("y", 0, 2)):
         with imports.on_a_terminal() as terminal:
-            terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? [y/N] ")
+            terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? This cannot be undone. [y/N] ")
             terminal.enter(f"{answer}\n")
             assert terminal.end() == code
             assert ("Nothing was done" in terminal.screen) == (code != 0)
@@ -592,8 +590,8 @@ def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) ->
     assert imports(yes=False).code == 0
     imports.write(3)
     with imports.on_a_terminal() as terminal:
-        terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? [y/N] ")
-        message = f"{imports.ledger()} already has 2 of them, not to be sent again: 2 created\n"
+        terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? This cannot be undone. [y/N] ")
+        message = f"{imports.ledger()}, the list of rows already sent (ledger), has 2 of them, which are not sent again: 2 created\n"
         assert message in terminal.screen
         terminal.interrupt()
         assert terminal.end() == 130 and terminal.screen.endswith(

@@ -80,8 +80,8 @@ def run(options: Namespace) -> int:
     load_last_report(outputs.report, rows)
     print_table(plan)
     result["files"] = {"table": str(plan.path)}
-    result["errors"] += rows.problems.print_table("Cannot be sent")
-    if warnings := rows.warnings.print_table("Worth a look"):
+    result["errors"] += rows.problems.print_table("Cannot be sent", "invalid")
+    if warnings := rows.warnings.print_table("Worth a look", "worth a look"):
         result["worth_a_look"] = warnings
     print_counts(plan, result)
     questions = _compare_with_ledgers(plan, own_ledger, outputs.report, options)

@@ -23,9 +23,10 @@ from dealkit._cli.terminal import colorize, escape_controls, format_command, for
 _SAMPLE_COUNT = 3
 # The number of rows in which instructive samples are searched.
 _ROWS_SEARCHED = 500
-# The maximum length of a value in the samples, and the maximum number of undecided words that are shown.
+# The maximum numbers that are shown: characters of a value, undecided words, and fields of a row.
 _MAX_VALUE_LENGTH = 40
 _MAX_WORDS_SHOWN = 20
+_MAX_FIELDS_SHOWN = 30
 
 # The options whose settings the next command states anew.
 _SETTING_OPTIONS = (
@@ -91,8 +92,10 @@ def print_samples(plan: ImportPlan) -> None:
     fields = sorted(present, key=lambda field: (FIELDS.index(field) if field in FIELDS else len(FIELDS), field))
     lines = [
         {"Field": field, **{f"Row {number}": _format_value(field, values) for number, values in samples.items()}}
-        for field in fields
+        for field in fields[:_MAX_FIELDS_SHOWN]
     ]
+    if len(fields) > _MAX_FIELDS_SHOWN:
+        lines.append(dict.fromkeys(lines[0], "…"))
     title = "As it will be sent" if len(samples) == 1 else "As they will be sent"
     print_result(f"\n{colorize(f'{title}: check names, dates and phone numbers', 'bold')}\n{format_table(lines)}")
 

@@ -361,7 +361,7 @@ def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool
         if row.outcome in groups:
             groups[row.outcome].add("", row.status, row.number, row.message)
     for outcome, group in groups.items():
-        result["errors"] += group.print_table(outcome.capitalize())
+        result["errors"] += group.print_table(outcome.capitalize(), outcome)
     count_outcomes, count_texts = rows.count_outcomes(), {}
     for outcome, (colour, outcome_explanation) in OUTCOMES.items():
         earlier_count = count_outcomes[outcome, True]

@@ -54,9 +54,10 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
         else:
             other_rows.append(number)
 
-    def print_table(self, title: str) -> list[dict[str, Any]]:
-        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for
-        --json."""
+    def print_table(self, title: str, outcome: str) -> list[dict[str, Any]]:
+        """Prints the first messages of each kind with their first row numbers. Returns all stored messages, with the
+        outcome of their rows, for --json.
+        """
         lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
@@ -70,7 +71,7 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
             print_result(colorize(title, "bold"))
             print_result(f"{format_table(lines)}\n")
         return [
-            {"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text}
+            {"outcome": outcome, "rows": numbers.tolist(), "column": column, "message": text}
             for (column, _), group in self.items()
             for text, numbers in group.messages(_MAX_MESSAGES)
         ]
