@@ -13,6 +13,10 @@ from datetime import date, datetime
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, CreateAgentParams
+from dealkit._cli.agent_fields import ALL_FIELDS as ALL_FIELDS
+from dealkit._cli.agent_fields import FIELDS as FIELDS
+from dealkit._cli.agent_fields import METADATA as METADATA
+from dealkit._cli.agent_fields import PROFILE as _PROFILE
 from dealkit._cli.csv_tables import (
     MAX_COLUMNS_SHOWN,
     display_column_names,
@@ -23,17 +27,6 @@ from dealkit._cli.csv_tables import (
 )
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.terminal import escape_controls
-
-_PROFILE = "profile."
-METADATA = "profile.client_metadata."
-
-FIELDS = (
-    *(name for name in CreateAgentParams.__annotations__ if name not in ("profile", "extra")),
-    *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name not in ("client_metadata", "extra")),
-)
-"""The fields that a column can hold. A column can also hold `profile.client_metadata.` followed by any name."""
-
-ALL_FIELDS = (*FIELDS, f"{METADATA}NAME")
 
 _FIELDS_BY_NAME = {normalize_column_name(field): field for field in FIELDS}
 

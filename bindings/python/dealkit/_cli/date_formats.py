@@ -220,7 +220,7 @@ class _DayAndMonth:
             return
         self.years.setdefault(year)
         if len(dates) == 1:
-            self.rows_by_format.setdefault(self.format(*dates, year), array("q")).append(row)
+            self.rows_by_format.setdefault(self.format(next(iter(dates)), year), array("q")).append(row)
         elif len({*dates.values()}) > 1:
             self.undecided_count += 1
 

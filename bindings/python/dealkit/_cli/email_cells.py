@@ -6,6 +6,7 @@ import re
 
 _ADDRESS = re.compile(r"[^\s@<>,;()\[\]\"]+@[^\s@<>,;()\[\]\"]+")
 _DISPLAY_NAME = re.compile(r"[^<>@]*<[^<>]*@[^<>]*>|[^\s@]+@[^\s@]+\s*\(.*\)|\"[^\"]*\"\s*\S+@\S+")
+_OTHER_TEXT = re.compile(r".*\s\S+@\S+\.\S+|\S+@\S+\.\S+\s.*")
 _WRITTEN_AT = re.compile(r"\S+\s*(?:\(at\)|\[at\]|\{at\}|\s+at\s+)\s*\S+", re.IGNORECASE)
 _END_PUNCTUATION = ".,;:!?'\")]>}"
 _START_PUNCTUATION = ".,;:'\"([<{"
@@ -20,6 +21,8 @@ def explain_email(text: str) -> str | None:
         return "has two e-mail addresses: keep the one to use"
     if _DISPLAY_NAME.fullmatch(text):
         return "has a name or note next to the e-mail address: keep only the address"
+    if _OTHER_TEXT.fullmatch(text):
+        return "has a space, or other text next to the e-mail address: keep only the address"
     if "@" not in text:
         if _WRITTEN_AT.fullmatch(text):
             return "has the word at in place of @: write @"

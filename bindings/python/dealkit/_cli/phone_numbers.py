@@ -290,7 +290,7 @@ def _rate_likeness(text: str, country: str) -> int | None:
     groups = _find_groups(text)
     # Only a spreadsheet that has removed the leading zero writes a number without it, and without spaces.
     has_usual_digits = len(groups) == 1 or "".join(groups) == "".join(usual_groups)
-    return is_mobile * has_usual_digits + (groups == usual_groups) + (text == usual_text)
+    return int(is_mobile and has_usual_digits) + int(groups == usual_groups) + int(text == usual_text)
 
 
 def _find_groups(text: str) -> list[str]:
