@@ -185,6 +185,7 @@ _OTHER_SUBJECTS = re.compile(
 
 _MAX_SUGGESTIONS = 2
 _MIN_SIMILARITY = 0.8
+_MAX_SUGGESTED_LENGTH = 50
 
 
 def _normalize(name: str) -> str:
@@ -276,12 +277,14 @@ def match_columns(names: Sequence[str]) -> list[ColumnMatch | None]:
 def suggest_fields(name: str) -> list[str]:
     """Returns the fields with the most similar names, for a column that matches none."""
     normalized = _normalize(name)
-    if not normalized or _OTHER_SUBJECTS.search(normalized):
+    if not normalized or len(normalized) > _MAX_SUGGESTED_LENGTH or _OTHER_SUBJECTS.search(normalized):
         return []
     similarities: dict[str, float] = {}
+    # The matcher caches its second sequence.
+    matcher = SequenceMatcher(None, "", normalized)
     for alias, (field, _) in _MATCHES.items():
-        # The upper bound is much faster to compute than the similarity.
-        matcher = SequenceMatcher(None, alias, normalized)
+        matcher.set_seq1(alias)
+        # The upper bounds are much faster to compute than the similarity.
         if matcher.real_quick_ratio() < _MIN_SIMILARITY or matcher.quick_ratio() < _MIN_SIMILARITY:
             continue
         if (similarity := matcher.ratio()) >= _MIN_SIMILARITY:

@@ -188,7 +188,7 @@ class DateConclusion(NamedTuple):
     formats: list[str]
     """The formats that the cells determine, in strptime's notation. None for dates such as 1990-12-31."""
     uncertain: list[str]
-    """The possible formats of cells whose day and month cannot be told from each other."""
+    """The possible formats of cells whose day and month cannot be distinguished."""
     contradicting_rows: list[int]
     """Rows that only the order of a format can read that is not the column's."""
 
@@ -212,15 +212,15 @@ class _DayAndMonth:
         return self.separator.join((f"%{order[0]}", f"%{order[1]}", year))
 
     def add(self, row: int, text: str, year: str) -> None:
-        readings = {order: parse_date(text, self.format(order, year)) for order in _ORDERS}
-        dates = {order: day for order, day in readings.items() if day is not None}
+        all_dates = {order: parse_date(text, self.format(order, year)) for order in _ORDERS}
+        dates = {order: day for order, day in all_dates.items() if day is not None}
         if not dates:
             year_first = self.separator.join(("%y", "%m", "%d"))
             self.may_begin_with_year |= parse_date(text, year_first) is not None
             return
         self.years.setdefault(year)
         if len(dates) == 1:
-            self.rows_by_format.setdefault(self.format(*dates, year), array("q")).append(row)
+            self.rows_by_format.setdefault(self.format(next(iter(dates)), year), array("q")).append(row)
         elif len({*dates.values()}) > 1:
             self.undecided_count += 1
 

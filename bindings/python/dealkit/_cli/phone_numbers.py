@@ -26,7 +26,7 @@ _E164 = re.compile(r"\+[1-9]\d{6,14}")
 _WRITTEN_NUMBER = re.compile(r"\+?[\d ().\-/]+")
 
 # In 030/1234567, the slash follows an area code. In 030 1234567/68, it adds the ending of a second number.
-_SLASH_AFTER_AREA = re.compile(r"(?:\+\d{1,3}[ (]*)?(?:\D*\d){1,6}[ )]*/[^/]*(?:\d[^/]*){5,}")
+_MAX_AREA_DIGITS, _MIN_DIGITS_AFTER_AREA = 6, 5
 
 # The zero for calls within a country, between country code and area code: +49 (0)30 or +44 020. E.164 numbers do not have it.
 # Listed are large countries with this zero; the numbers of Italy, for example, keep a first zero (ITU-T E.164, national
@@ -41,6 +41,10 @@ _EXTENSION = re.compile(
     re.IGNORECASE,
 )
 _MIN_DIGITS, _MAX_DIGITS = 7, 15
+_MAX_LENGTH = 200
+
+_MAX_NATIONAL_DIGITS = 11
+"""The maximum number of digits without the country code, as in Germany (Bundesnetzagentur) and China."""
 _MIN_DIGITS_WITH_COUNTRY = 11
 
 # Country codes with the number of digits after them, for recognizing a lost plus sign without the library.
@@ -84,7 +88,8 @@ def _format_valid(text: str, country: str | None) -> str | None:
     # The E.164 format would drop the extension.
     if number.extension or not phonenumbers.is_valid_number(number):
         return None
-    return str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
+    formatted = str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
+    return formatted if _E164.fullmatch(formatted) else None
 
 
 def _clean(text: str) -> str:
@@ -97,9 +102,11 @@ def _is_one_number(text: str) -> bool:
     """Returns whether a cleaned text has only the characters of one number. The library also accepts others: it reads
     letters as digits of the keypad.
     """
-    return _WRITTEN_NUMBER.fullmatch(text) is not None and (
-        "/" not in text or _SLASH_AFTER_AREA.fullmatch(text) is not None
-    )
+    if not _WRITTEN_NUMBER.fullmatch(text) or text.count("/") > 1:
+        return False
+    area, slash, rest = text.partition("/")
+    area_digits = _count_digits(re.sub(r"^(?:\+|00)\d{1,3}(?!\d)", "", area))
+    return not slash or (0 < area_digits <= _MAX_AREA_DIGITS and _count_digits(rest) >= _MIN_DIGITS_AFTER_AREA)
 
 
 def normalize_international(text: str) -> str | None:
@@ -146,6 +153,8 @@ def make_phone_parser(country: str) -> Callable[[str], str]:
         number = _format_valid(cleaned, region)
         # The number may already start with the country code and lack only the plus sign, as in 4915100000012.
         with_plus = _format_valid(f"+{cleaned}", region) if cleaned.startswith(code) else None
+        if with_plus is not None and _count_digits(cleaned) > _MAX_NATIONAL_DIGITS:
+            return with_plus
         return text if number is None or with_plus not in (None, number) else number
 
     return parse
@@ -155,7 +164,7 @@ def explain_phone(text: str, country: str | None) -> str | None:
     """Returns the mistake in a cell that is not one phone number with its country code, with advice, or None if no mistake
     is known. A number that lacks only the country is no mistake.
     """
-    text = _clean(text)
+    text = _clean(text[:_MAX_LENGTH])
     digits = re.sub(r"\D", "", text)
     if _EXPONENT.fullmatch(text):
         return "is a number that a spreadsheet has shortened, as in 4.9E+12, so digits are lost: type the number again, as text"
@@ -290,7 +299,7 @@ def _rate_likeness(text: str, country: str) -> int | None:
     groups = _find_groups(text)
     # Only a spreadsheet that has removed the leading zero writes a number without it, and without spaces.
     has_usual_digits = len(groups) == 1 or "".join(groups) == "".join(usual_groups)
-    return is_mobile * has_usual_digits + (groups == usual_groups) + (text == usual_text)
+    return int(is_mobile and has_usual_digits) + int(groups == usual_groups) + int(text == usual_text)
 
 
 def _find_groups(text: str) -> list[str]:
