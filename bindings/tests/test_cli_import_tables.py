@@ -54,8 +54,8 @@ As they will be sent: check names, dates and phone numbers
   email                        ada@example.com  kurt@example.com
   first_name                   Ada              Kurt
   last_name                    Lovelace         Gödel
-  phone                        +15550100
   role                         AGENT            AGENT (as no role is given)
+  phone                        +15550100
   profile.onboarding_complete  True             False
 
 To decide:
@@ -529,9 +529,9 @@ HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"
         (",030 1234567,", ["--phone-country", "de"], {"phone": "+49301234567"}),
         (",+15550100,", ["--phone-country", "DE"], {"phone": "+15550100"}),
         (",030 1234567 ext. 9,", ["--phone-country", "DE"], None),
-        # Without the plus sign, and in a spreadsheet's number format. Another country code or digit would give another
-        # number.
-        (",4915100000012,", ["--phone-country", "DE"], None),
+        # Without the plus sign, a number that is too long for a national number.
+        (",4915100000012,", ["--phone-country", "DE"], {"phone": "+4915100000012"}),
+        # In a spreadsheet's number format, in which another digit would give another number.
         (",301234567.0,", ["--phone-country", "DE"], None),
         (",4.9151E+12,", ["--phone-country", "DE"], None),
         (",12125550123,", ["--phone-country", "US"], {"phone": "+12125550123"}),

@@ -237,7 +237,11 @@ def _send(
 
 
 def _write_rejects(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> None:
-    """Writes the rows that have to be corrected, if there are any."""
+    """Writes the rows that have to be corrected, if there are any. After a trial with --limit, the next run writes
+    them.
+    """
+    if not options.dry_run and plan.rows.count_left():
+        return
     outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()}
     if outcomes & {"invalid", "rejected"}:
         write_rejects(outputs.rejects, plan.source.header, plan.rows.rejects(), outputs.delimiter, plan.source.sheet)
@@ -318,8 +322,9 @@ def _print_report_and_advice(
         raise CommandError(f"stopped. {resume_text}", INTERRUPTED)
     if stopped_by is not None:
         raise CommandError(f"{format_error_with_advice(stopped_by)}\n{resume_text}", exit_code_for(stopped_by))
-    if options.limit is not None and "not sent" in outcomes:
-        outcomes.remove("not sent")
+    if plan.rows.count_left():
+        if outcomes <= {"created", "not sent"}:
+            outcomes.discard("not sent")
         print_result(f"\nCheck the new agents at the service. Then send the other rows:\n  {rest_command(options)}")
     return DONE if outcomes <= {"created"} else INCOMPLETE
 

@@ -324,6 +324,10 @@ class ImportRows:
         """Counts the rows that are sent."""
         return self._count("outcome = 'not sent' AND is_sendable")
 
+    def count_left(self) -> int:
+        """Counts the rows that are left for a later run."""
+        return self._count("outcome = 'not sent' AND NOT is_sendable")
+
     def unsent_row_numbers(self, limit: int) -> list[int]:
         """Returns the numbers of the first rows that would be sent."""
         return self._select_numbers("outcome = 'not sent' AND is_sendable", limit)
