@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from dealkit import __version__
 from dealkit._cli.columns import ALL_FIELDS
+from dealkit._cli.csv_tables import DELIMITERS
 from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width, wrap_lines
 
 _ENVIRONMENT = {
@@ -28,7 +29,19 @@ _EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usag
 
 
 # The options and arguments that must be valid Unicode. Paths may contain any bytes.
-_TEXT_OPTIONS = ("base_url", "date_format", "deal", "encoding", "id", "key", "map", "phone_country", "url", "map_value")
+_TEXT_OPTIONS = (
+    "base_url",
+    "date_format",
+    "deal",
+    "encoding",
+    "id",
+    "key",
+    "map",
+    "phone_country",
+    "sheet",
+    "url",
+    "map_value",
+)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -175,6 +188,19 @@ def _add_request_limits(parser: argparse.ArgumentParser, concurrency: int) -> No
     )
 
 
+def _add_delimiter(parser: argparse.ArgumentParser) -> None:
+    """Adds the delimiter of a CSV file that is written. The value in the result is the character."""
+    text = f"what separates the cells of the .csv file: {', '.join(DELIMITERS)} (default: comma), or the character in quotation marks"
+    _add_argument(parser, "--delimiter NAME", text, type=_parse_delimiter)
+
+
+def _parse_delimiter(text: str) -> str:
+    delimiter = DELIMITERS.get(text.lower(), text)
+    if delimiter not in DELIMITERS.values():
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(DELIMITERS)}")
+    return delimiter
+
+
 _UNREADABLE_HELP = "fail a deal with an unreadable optional field (raise, the default), or keep the field's original under extra (skip)"
 _ENCODING_HELP = "the file's encoding, such as cp1252 (default: UTF-8)"
 
@@ -189,7 +215,7 @@ def _add_deal(group: Any) -> None:
 
 
 def _add_export(group: Any) -> None:
-    examples = ("deals export --ids ids.txt --out deals.csv", "deals export --ids ids.csv --out deals.parquet")
+    examples = ("deals export --ids ids.txt --out deals.csv", "deals export --ids ids.xlsx --out deals.xlsx")
     parser = _add_command(
         group,
         "export",
@@ -201,13 +227,17 @@ def _add_export(group: Any) -> None:
     _add_argument(
         parser,
         "--ids FILE",
-        "the ids of the deals: a file with one per line; a .csv or .tsv file with a column named id or deal_id, in any case; "
+        "the ids of the deals: a file with one per line; a .csv, .tsv or .xlsx file with a column named id or deal_id, in any case; "
         "a .json or .jsonl file of ids or deals; an earlier export; or - for standard input. Blank lines are skipped, and "
         "duplicates are retrieved once",
         required=True,
     )
-    out_help = "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv or .parquet"
+    out_help = (
+        "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv, .xlsx or .parquet"
+    )
     _add_argument(parser, "--out FILE", out_help, required=True)
+    _add_delimiter(parser)
+    _add_argument(parser, "--sheet NAME", "the sheet with the ids, if a workbook has several sheets")
     _add_argument(
         parser, "--exclude-ids FILE", "like --ids: deals that are not retrieved again; repeatable", **_REPEATABLE
     )

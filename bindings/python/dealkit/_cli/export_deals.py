@@ -26,7 +26,7 @@ _MAX_CONSECUTIVE_FAILURES = 25
 def run(options: Namespace) -> int:
     """Retrieves the deals and writes the output file. Resumes an earlier run that was stopped."""
     out = Path(options.out)
-    export_format = choose_format(out, options.on_unreadable)
+    export_format = choose_format(out, options.on_unreadable, options.delimiter)
     if output_file_exists(out) and not options.overwrite:
         raise CommandError(f"{file_display_name(out)} exists: choose another name, or replace it with --overwrite")
     inputs = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
@@ -35,6 +35,11 @@ def run(options: Namespace) -> int:
     if not ids:
         print_result("there are no ids left, so nothing was retrieved")
         return DONE
+    if export_format.max_deals is not None and len(ids) > export_format.max_deals:
+        raise CommandError(
+            f"a sheet of Excel holds at most {export_format.max_deals:,} deals, and there are {len(ids):,} ids: split the list, or name a "
+            ".csv file with --out"
+        )
     with make_client(options) as client:
         deals = client.with_raw_response.deals if export_format.is_raw else client.deals
         with closing(PartialExport(out, export_format, ids, service_url(options), options)) as partial:
@@ -58,11 +63,11 @@ def run(options: Namespace) -> int:
 
 def _load_ids(options: Namespace) -> DealIds:
     """Returns the ids to export, without duplicates."""
-    ids = DealIds(read_ids(options.ids))
+    ids = DealIds(read_ids(options.ids, options.sheet))
     if not ids:
         raise CommandError(f"there are no ids to retrieve in {file_display_name(options.ids)}")
     for source in options.exclude_ids:
-        remaining_ids = ids.excluding(read_ids(source))
+        remaining_ids = ids.excluding(read_ids(source, options.sheet))
         print_message(
             f"{format_count(len(ids) - len(remaining_ids), 'id')} skipped: {file_display_name(source)} has the deals"
         )
