@@ -281,6 +281,7 @@ def write_zip(*names: str) -> bytes:
         ),
         (b'<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?>', "is a web page or XML, not a workbook; "),
     ],
+    ids=["password", "xls", "ods", "xlsb", "numbers", "zip", "no parts", "truncated", "html", "xml"],
 )
 def test_other_formats_get_advice(content: bytes, expected: str, path: Path) -> None:
     path.write_bytes(content)
