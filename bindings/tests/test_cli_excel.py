@@ -123,6 +123,9 @@ def test_workbooks_of_other_programs(path: Path) -> None:
     rows = '<row r="3"><c r="C3" t="inlineStr"><is><t>x</t></is></c></row><row r="5"><c r="A5"><v>1</v></c></row>'
     write_raw_workbook(path, f'<dimension ref="A1"/><sheetData>{rows}</sheetData>')
     assert [*read_sheet(path, None).rows] == [(3, ["", "", "x"]), (5, ["1"])]
+    # With a format that does not exist, and an empty one.
+    write_raw_workbook(path, '<sheetData><row><c s="9"><v>1</v></c><c s=""><v>2</v></c></row></sheetData>')
+    assert read_cells(path) == [["1", "2"]]
     # Rich text without its phonetic form, and escapes, in shared strings.
     strings = (
         "<si><r><t>Ad</t></r><r><rPr><b/></rPr><t>a</t></r></si>"

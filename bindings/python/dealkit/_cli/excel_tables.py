@@ -253,7 +253,7 @@ def _format_cell(cell: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int() | float():
-            return _format_number(value, cell.number_format)
+            return _format_number(value, _number_format(cell))
         case datetime():
             return value.date().isoformat() if value.time() == time() else value.isoformat(timespec="seconds")
         case date():
@@ -264,6 +264,13 @@ def _format_cell(cell: Any) -> str:
             minutes, seconds = divmod(round(value.total_seconds()), 60)
             return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
     return str(value)
+
+
+def _number_format(cell: Any) -> str:
+    try:
+        return str(cell.number_format)
+    except (IndexError, TypeError):
+        return "General"  # some programs write no formats, or an empty one
 
 
 def _unescape(match: re.Match[str]) -> str:
