@@ -234,6 +234,8 @@ def test_the_sheet_is_named_or_the_only_visible_one_with_cells(path: Path) -> No
     hidden.append(["h"])
     hidden.sheet_state = "hidden"
     workbook.create_chartsheet("Chart").add_chart(BarChart())
+    # openpyxl cannot read a chart sheet without a chart.
+    workbook.create_chartsheet("No chart")
     workbook.save(path)
     assert read_sheet(path, None).name == "Agents 2026"
     assert read_cells(path, " agents 2026") == [["Email"]] and read_cells(path, "HIDDEN") == [["h"]]

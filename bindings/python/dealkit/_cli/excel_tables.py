@@ -37,6 +37,9 @@ MAX_DATA_ROWS = (1 << 20) - 1
 MAX_CELL_TEXT = 32_767
 """The maximum length of a text that Excel accepts in a cell, in UTF-16 code units."""
 
+# Methods that read parts of a workbook without a table. openpyxl rejects a workbook if one of these parts has errors.
+_SKIPPED_STEPS = ("read_properties", "read_custom", "read_theme", "read_chartsheet")
+
 # The relationship type of a sheet with cells. Charts have another.
 _WORKSHEET_TYPE = "/worksheet"
 
@@ -76,6 +79,8 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
     with ExitStack() as stack:
         file = stack.enter_context(open_package(path))
         reader = openpyxl.reader.excel.ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        for step in _SKIPPED_STEPS:
+            setattr(reader, step, lambda *_: None)
         reader.read()
         parts = {
             item.name: relation.target
