@@ -24,6 +24,7 @@ from pyarrow import parquet
 
 from dealkit import Client, Deal
 from dealkit._cli import files
+from dealkit._cli.excel_tables import read_sheet
 from dealkit.arrow import deals_to_arrow, schema
 from dealkit.testing import Sandbox
 
@@ -70,6 +71,8 @@ def read_deal_ids(out: Path) -> list[str]:
     if out.suffix == ".parquet":
         table = parquet.read_table(out)
         return [str(id) for id in table["id"].to_pylist()]
+    if out.suffix == ".xlsx":
+        return [row.cells[0] for row in read_sheet(out, None).rows][1:]
     return [row["id"] for row in read_csv(out)] if out.suffix == ".csv" else [deal.id for deal in read_deals(out)]
 
 
@@ -364,7 +367,13 @@ def wait_until_saved(process: Any, out: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file_format", "how"),
-    [("ndjson", signal.SIGINT), ("csv", signal.SIGTERM), ("ndjson", signal.SIGKILL), ("parquet", signal.SIGKILL)],
+    [
+        ("ndjson", signal.SIGINT),
+        ("csv", signal.SIGTERM),
+        ("xlsx", signal.SIGINT),
+        ("ndjson", signal.SIGKILL),
+        ("parquet", signal.SIGKILL),
+    ],
 )
 def test_a_stopped_export_resumes(
     file_format: str, how: signal.Signals, sandbox: Sandbox, deals: list[Deal], ids: Path, tmp_path: Path
@@ -402,11 +411,12 @@ def test_a_stopped_export_resumes(
     )
     # Deals on disk are not retrieved again. Deals that were in flight or not yet saved may be.
     assert 0 < len(sandbox.requests) < COUNT
-    assert [row["id"] for row in read_csv(tmp_path / f"d.{file_format}.failed.csv")] == ["nope"]
+    failures = tmp_path / f"d.{file_format}.failed.{'xlsx' if file_format == 'xlsx' else 'csv'}"
+    assert read_deal_ids(failures) == ["nope"]
     assert read_deal_ids(out) == IDS
     if file_format == "ndjson":
         assert read_deals(out) == deals
-    assert list_files(tmp_path) == sorted(["ids.txt", f"d.{file_format}", f"d.{file_format}.failed.csv"])
+    assert list_files(tmp_path) == sorted(["ids.txt", f"d.{file_format}", failures.name])
 
 
 def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:

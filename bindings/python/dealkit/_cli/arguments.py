@@ -11,6 +11,7 @@ from typing import Any
 
 from dealkit import __version__
 from dealkit._cli.agent_fields import ALL_FIELDS
+from dealkit._cli.csv_tables import DELIMITERS
 from dealkit._cli.exit_codes import MEANINGS
 from dealkit._cli.parser import Parser
 from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width
@@ -82,16 +83,6 @@ def _parse_positive(kind: type[int] | type[float], text: str) -> float:
 
 
 _POSITIVE_INT, _POSITIVE_FLOAT = partial(_parse_positive, int), partial(_parse_positive, float)
-
-
-_DELIMITERS = {"tab": "\t", "\t": "\t", "\\t": "\t"}
-
-
-def _parse_delimiter(text: str) -> str:
-    delimiter = _DELIMITERS.get(text.lower(), text)
-    if delimiter not in (",", ";", "\t", "|"):
-        raise argparse.ArgumentTypeError("must be a comma, a semicolon, a vertical bar or tab")
-    return delimiter
 
 
 def _build_parser() -> Parser:
@@ -179,6 +170,19 @@ def _add_request_limits(parser: Any, concurrency: int) -> None:
     )
 
 
+def _add_delimiter(parser: Any, default: str) -> None:
+    """Adds the delimiter of a CSV file that is written. The value in the result is the character."""
+    text = f"what separates the cells of a .csv file: {', '.join(DELIMITERS)} (default: {default}), or the character in quotation marks"
+    _add_argument(parser, "--delimiter NAME", text, type=_parse_delimiter)
+
+
+def _parse_delimiter(text: str) -> str:
+    delimiter = DELIMITERS.get(text.lower(), text)
+    if delimiter not in DELIMITERS.values():
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(DELIMITERS)}")
+    return delimiter
+
+
 _UNREADABLE_HELP = "if an optional field of a deal cannot be read: report an error (raise, the default), or put the field's original under extra (skip)"
 _ENCODING_HELP = "the encoding of the file, such as cp1252 (default: UTF-8)"
 
@@ -193,7 +197,7 @@ def _add_deal(group: Any) -> None:
 
 
 def _add_export(group: Any) -> None:
-    examples = ("deals export --ids ids.txt --out deals.csv", "deals export --ids ids.csv --out deals.parquet")
+    examples = ("deals export --ids ids.txt --out deals.csv", "deals export --ids ids.xlsx --out deals.xlsx")
     parser = _add_command(
         group,
         "export",
@@ -205,13 +209,15 @@ def _add_export(group: Any) -> None:
     _add_argument(
         parser,
         "--ids FILE",
-        "the file with the ids of the deals: one id per line; a .csv or .tsv table with a column named id or deal_id; a .json or "
+        "the file with the ids of the deals: one id per line; a .csv, .tsv or .xlsx table with a column named id or deal_id; a .json or "
         ".jsonl file of ids or deals; an earlier export; or - for standard input. Blank lines are skipped, and repeated ids "
         "are retrieved once",
         required=True,
     )
-    out_help = "the file to write; the end of its name selects the format: .csv (a table), .parquet, or .ndjson (one JSON deal per line)"
+    out_help = "the file to write; the end of its name selects the format: .csv or .xlsx (a table), .parquet, or .ndjson (one JSON deal per line)"
     _add_argument(parser, "--out FILE", out_help, required=True)
+    _add_delimiter(parser, "comma")
+    _add_argument(parser, "--sheet NAME", "the sheet with the ids, if a workbook has several sheets")
     _add_argument(
         parser, "--exclude-ids FILE", "a file of ids, as for --ids, of deals to leave out; repeatable", **_REPEATABLE
     )
@@ -288,8 +294,7 @@ def _add_import(group: Any) -> None:
         ".rejects.xlsx; none after a dry run)"
     )
     _add_argument(files, "--rejects FILE", rejects_help)
-    delimiter_help = "the delimiter of the written CSV files: , or ; or | or tab (default: that of the table)"
-    _add_argument(files, "--delimiter CHARACTER", delimiter_help, type=_parse_delimiter)
+    _add_delimiter(files, "that of the table")
     _add_service(parser)
 
 

@@ -18,7 +18,10 @@ from dealkit._cli.terminal import escape_controls
 # A single cell may be as long as the largest accepted file.
 csv.field_size_limit(MAX_INPUT_BYTES)
 
-_DELIMITERS = ",;\t|"
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+"""The possible delimiters, by name."""
+
+_DELIMITERS = "".join(DELIMITERS.values())
 # A first line that sets the delimiter, as Excel writes it.
 _SEPARATOR_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?\s*', re.IGNORECASE)
 
@@ -198,9 +201,9 @@ def write_table(file: IO[bytes], rows: Iterable[Iterable[object]], delimiter: st
     text.detach()
 
 
-def encode_header(names: Iterable[str]) -> bytes:
+def encode_header(names: Iterable[str], delimiter: str = ",") -> bytes:
     """Returns the first line of a CSV file, with the byte-order mark."""
-    return ("\ufeff" + ",".join(names) + "\n").encode()
+    return ("\ufeff" + delimiter.join(names) + "\n").encode()
 
 
 def escape_formula(text: str) -> str:

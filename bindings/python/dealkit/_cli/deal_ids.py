@@ -9,10 +9,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dealkit._cli.csv_tables import list_column_names, normalize_column_name, read_table, unescape_formula, unescape_key
+from dealkit._cli.csv_tables import (
+    TableRow,
+    list_column_names,
+    normalize_column_name,
+    read_table,
+    unescape_formula,
+    unescape_key,
+)
+from dealkit._cli.excel_tables import is_workbook, read_sheet
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.export_formats import COLUMNS, import_pyarrow
-from dealkit._cli.files import explain_os_error, file_display_name, open_temporary_database, read_lines
+from dealkit._cli.files import STANDARD_INPUT, explain_os_error, file_display_name, open_temporary_database, read_lines
+from dealkit._cli.terminal import print_message
 
 # Characters of CSV rows and JSON. A line that contains such a character is most likely not an id.
 _NOT_IN_ID = re.compile(r"[\s,;{}\[\]\"]")
@@ -54,15 +63,24 @@ class DealIds:
         return id_hash.hexdigest()
 
 
-def read_ids(source: str) -> Iterator[str]:
+def read_ids(source: str, sheet: str | None = None) -> Iterator[str]:
     """Reads the ids in a file: one per line, in a table's column `id` or `deal_id`, in JSON, or in an earlier export.
-    If the file is an export's list of failures, omits the ids of deals that do not exist.
+    If the file is an export's list of failures, omits the ids of deals that do not exist. `sheet` is the sheet of a
+    workbook.
     """
     path = Path(source)
     try:
+        if source != STANDARD_INPUT and is_workbook(path):
+            yield from _read_id_sheet(path, sheet)
+            return
         match path.suffix.lower():
-            case ".csv" | ".tsv":
-                yield from _read_id_column(path)
+            # Some programs give the name of a workbook to a CSV file.
+            case ".csv" | ".tsv" | ".xls" | ".xlsx":
+                header, rows, _ = read_table(path)
+                unescape = (
+                    unescape_key if header == FAILED_COLUMNS else unescape_formula if header == [*COLUMNS] else str
+                )
+                yield from map(unescape, _read_id_column(path, header, rows))
             case ".ndjson" | ".jsonl":
                 yield from (_parse_id(json.loads(line)) for line in read_lines(path) if line.strip())
             case ".json":
@@ -106,8 +124,17 @@ def _read_id_lines(source: str) -> Iterator[str]:
             yield id
 
 
-def _read_id_column(path: Path) -> Iterator[str]:
-    header, rows, _ = read_table(path)
+def _read_id_sheet(path: Path, sheet: str | None) -> Iterator[str]:
+    """Reads the ids in a sheet of a workbook. Its first row that is not blank must be the header."""
+    _, rows, notes = read_sheet(path, sheet)
+    for note in notes:
+        print_message(f"{file_display_name(path)}: {note}")
+    # Sheets have cells, but all may be spaces.
+    header = next((row.cells for row in rows), [])
+    yield from _read_id_column(path, header, rows)
+
+
+def _read_id_column(path: Path, header: list[str], rows: Iterator[TableRow]) -> Iterator[str]:
     id_columns = [position for position, name in enumerate(header) if normalize_column_name(name) in ("id", "dealid")]
     if len(id_columns) != 1:
         # If the table has no header, its first row holds an id. The message does not show the id.
@@ -120,11 +147,10 @@ def _read_id_column(path: Path) -> Iterator[str]:
             f"{file_display_name(path)} needs exactly one column named id or deal_id, in its first row. {advice}"
         )
     is_failure_list = header == FAILED_COLUMNS
-    unescape = unescape_key if is_failure_list else unescape_formula if header == [*COLUMNS] else str
     for _, cells in rows:
         is_final = is_failure_list and is_deal_missing("".join(cells[2:3]))
         if not is_final and (id := "".join(cells[id_columns[0] : id_columns[0] + 1])):
-            yield unescape(id)
+            yield id
 
 
 def is_deal_missing(status: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ SAVE_ADVICE = "Open it in Excel or LibreOffice, save it as an Excel workbook (.x
 
 def is_workbook(path: Path) -> bool:
     """Returns whether a file is a workbook, judged by its content: one that `read_sheet` reads, or one for which it
-    gives advice, such as an .xls or .ods file or a damaged workbook. Any other file is a text table.
+    gives advice, such as an .xls or .ods file, a web page or a damaged workbook. Any other file is a text table.
     """
     if not path.is_file():
         return False
@@ -59,8 +60,8 @@ def _is_markup(start: bytes) -> bool:
 def import_openpyxl() -> Any:
     """Imports openpyxl, which is an optional dependency."""
     try:
-        import openpyxl
-        import openpyxl.reader.excel
+        import openpyxl  # type: ignore[import-untyped, unused-ignore]
+        import openpyxl.reader.excel  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise CommandError(
             'Excel workbooks need openpyxl, which is not installed here. Run: pip install "dealkit[excel]". Or save the '
@@ -82,7 +83,7 @@ def open_package(path: Path) -> Iterator[IO[bytes]]:
             raise CommandError(f"{file_display_name(path)} {_describe_ole_file(file)}")
         if not start.startswith((_ZIP, _ZIP_EMPTY)):
             raise CommandError(
-                f"{file_display_name(path)} is not an Excel workbook, in spite of its name. {SAVE_ADVICE}"
+                f"{file_display_name(path)} is a web page or XML, not a workbook; some programs export such files as .xls. {SAVE_ADVICE}"
             )
         if file.seek(0, 2) > MAX_INPUT_BYTES:
             raise _too_large(path, f"larger than {MAX_INPUT_BYTES >> 20} MiB")
@@ -101,8 +102,9 @@ def _translate_errors(path: Path) -> Iterator[None]:
     except CommandError:
         raise
     except OSError as error:
-        # openpyxl raises OSError without a reason for a workbook without its main part.
-        if error.strerror is None:
+        # openpyxl raises OSError without a reason for a workbook without its main part. A wrong offset in the archive is
+        # an invalid argument.
+        if error.errno in (None, errno.EINVAL):
             raise damaged_workbook(path) from None
         raise CommandError(f"{file_display_name(path)} cannot be read: {error.strerror}") from None
     except MemoryError:

@@ -68,6 +68,8 @@ def survey_sheet(source: IO[bytes], max_cells: int) -> SheetSurvey:
     handler = _Handler(survey)
     while (block := source.read(_BLOCK_BYTES)) and survey.cell_count <= max_cells:
         handler.parser.Parse(block, False)
+    if not block:
+        handler.parser.Parse(b"", True)
     return survey
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
@@ -17,6 +16,7 @@ from dealkit._cli.csv_tables import TableRow, join_names
 from dealkit._cli.excel_files import (
     MAX_CELL_LENGTH,
     MAX_CELLS,
+    damaged_workbook,
     import_openpyxl,
     is_workbook,
     open_package,
@@ -26,13 +26,19 @@ from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import file_display_name
 from dealkit._cli.terminal import choose, escape_controls, format_count
 
-__all__ = ["MAX_CELL_TEXT", "MAX_DATA_ROWS", "ExcelSheet", "is_workbook", "read_sheet", "write_workbook"]
+__all__ = ["MAX_DATA_ROWS", "SHEET_NAME", "ExcelSheet", "fits_into_cell", "is_workbook", "read_sheet", "write_workbook"]
+
+SHEET_NAME = "Sheet1"
+"""The name of the sheet that `write_workbook` writes."""
 
 MAX_DATA_ROWS = (1 << 20) - 1
 """The maximum number of rows of a sheet, without the header."""
 
 MAX_CELL_TEXT = 32_767
 """The maximum length of a text that Excel accepts in a cell, in UTF-16 code units."""
+
+# Methods that read parts of a workbook without a table. openpyxl rejects a workbook if one of these parts has errors.
+_SKIPPED_STEPS = ("read_properties", "read_custom", "read_theme", "read_chartsheet")
 
 # The relationship type of a sheet with cells. Charts have another.
 _WORKSHEET_TYPE = "/worksheet"
@@ -75,12 +81,16 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
     with ExitStack() as stack:
         file = stack.enter_context(open_package(path))
         reader = openpyxl.reader.excel.ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        for step in _SKIPPED_STEPS:
+            setattr(reader, step, lambda *_: None)
         reader.read()
         parts = {
             item.name: relation.target
             for item, relation in reader.parser.find_sheets()
-            if relation.Type.endswith(_WORKSHEET_TYPE) and relation.target in reader.valid_files
+            if relation.Type.endswith(_WORKSHEET_TYPE)
         }
+        if not {*parts.values()} <= {*reader.valid_files}:
+            raise damaged_workbook(path)
         worksheets = {worksheet.title: worksheet for worksheet in reader.wb.worksheets if worksheet.title in parts}
         name, is_choice = _choose_sheet(path, sheet, worksheets, lambda name: _has_values(reader.archive, parts[name]))
         with reader.archive.open(parts[name]) as source:
@@ -156,8 +166,9 @@ def _describe_survey(survey: SheetSurvey, *, is_from_1904: bool) -> Iterator[str
         count, verb = format_count(len(columns), "hidden column"), "is" if len(columns) == 1 else "are"
         ranges = _join_ranges(columns, column_letters)
         yield f"{count} {verb} included: {'column' if len(columns) == 1 else 'columns'} {ranges}."
-    over_rows = [str(item) for item in survey.merged_ranges if item.last_row > item.first_row]
-    over_columns = [str(item) for item in survey.merged_ranges if item.last_row == item.first_row]
+    merged_ranges = sorted(survey.merged_ranges, key=lambda item: (item.first_row, item.first_column))
+    over_rows = [str(item) for item in merged_ranges if item.last_row > item.first_row]
+    over_columns = [str(item) for item in merged_ranges if item.last_row == item.first_row]
     if over_rows:
         yield f"The value of cells that are merged over several rows counts for each of these rows: {join_names(over_rows)}."
     if over_columns:
@@ -252,7 +263,7 @@ def _format_cell(cell: Any) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int() | float():
-            return _format_number(value, cell.number_format)
+            return _format_number(value, _number_format(cell))
         case datetime():
             return value.date().isoformat() if value.time() == time() else value.isoformat(timespec="seconds")
         case date():
@@ -263,6 +274,13 @@ def _format_cell(cell: Any) -> str:
             minutes, seconds = divmod(round(value.total_seconds()), 60)
             return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
     return str(value)
+
+
+def _number_format(cell: Any) -> str:
+    try:
+        return str(cell.number_format)
+    except (IndexError, TypeError):
+        return "General"  # some programs write no formats, or an empty one
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -282,7 +300,6 @@ def _format_number(value: float, number_format: str) -> str:
     return _apply_digit_mask(mask, digits) if mask and not digits.startswith("-") else digits
 
 
-@lru_cache
 def _parse_digit_mask(number_format: str) -> list[str]:
     """Returns the characters of a number format of zeros, in which "0" stands for a digit and other texts for themselves. Returns
     an empty list for any other format.
@@ -310,21 +327,27 @@ def write_workbook(file: IO[bytes], rows: Iterable[Iterable[object]], sheet: str
     """
     openpyxl = import_openpyxl()
     workbook = openpyxl.Workbook(write_only=True)
-    worksheet = workbook.create_sheet(sheet or "Sheet1")
+    worksheet = workbook.create_sheet(sheet or SHEET_NAME)
     worksheet.freeze_panes = "A2"
     all_rows = iter(rows)
     first_rows = [[*row] for row in islice(all_rows, _MEASURED_ROWS)]
     for column in range(1, max(map(len, first_rows), default=0) + 1):
-        longest = max(len(str(cell)) for row in first_rows for cell in row[column - 1 : column] if cell is not None)
-        width = min(max(longest + 2, _MIN_WIDTH), _MAX_WIDTH)
+        lengths = (len(str(cell)) for row in first_rows for cell in row[column - 1 : column] if cell is not None)
+        width = min(max(max(lengths, default=0) + 2, _MIN_WIDTH), _MAX_WIDTH)
         worksheet.column_dimensions[column_letters(column)].width = width
     make_cell = _CellFactory(openpyxl, worksheet)
-    for number, row in enumerate(chain(first_rows, all_rows)):
-        if number > MAX_DATA_ROWS:
-            raise CommandError(
-                f"A sheet of Excel holds at most {MAX_DATA_ROWS:,} rows and a header. Write a .csv file instead"
-            )
-        worksheet.append([make_cell(value, is_header=not number) for value in row])
+    try:
+        for number, row in enumerate(chain(first_rows, all_rows)):
+            if number > MAX_DATA_ROWS:
+                raise CommandError(
+                    f"A sheet of Excel holds at most {MAX_DATA_ROWS:,} rows and a header. Write a .csv file instead"
+                )
+            worksheet.append([make_cell(value, is_header=not number) for value in row])
+    except BaseException:
+        # Ends openpyxl's generators, which would otherwise print errors when they are deleted.
+        with suppress(Exception):
+            worksheet.close()
+        raise
     workbook.save(file)
 
 
@@ -349,13 +372,18 @@ class _CellFactory:
             case date() if not isinstance(value, datetime):
                 cell.value, cell.number_format = value, "yyyy-mm-dd"
             case _:
-                cell.value, cell.data_type = escape_text(str(value)), "s"
+                cell.value, cell.data_type = _escape_text(str(value)), "s"
                 cell.number_format = "@"
         if is_header:
             cell.font = self._bold
         return cell
 
 
-def escape_text(text: str) -> str:
+def fits_into_cell(text: str) -> bool:
+    """Returns whether Excel accepts the whole text in one cell."""
+    return len(text.encode("utf-16-le", "surrogatepass")) <= 2 * MAX_CELL_TEXT
+
+
+def _escape_text(text: str) -> str:
     """Escapes characters that XML cannot contain, as Excel does. Shortens text to the length that Excel accepts."""
     return _TO_ESCAPE.sub(lambda match: f"_x{ord(match[0]):04X}_", text[:MAX_CELL_TEXT])

@@ -26,7 +26,7 @@ _MAX_CONSECUTIVE_FAILURES = 25
 def run(options: Namespace) -> int:
     """Retrieves the deals and writes the output file. Resumes an earlier run that was stopped."""
     out = Path(options.out)
-    export_format = choose_format(out, options.on_unreadable)
+    export_format = choose_format(out, options.on_unreadable, options.delimiter)
     if output_file_exists(out) and not options.overwrite:
         raise CommandError(
             f"{file_display_name(out)} already exists. Choose another name with --out, or use --overwrite to replace the file."
@@ -37,6 +37,11 @@ def run(options: Namespace) -> int:
     if not ids:
         print_result("Nothing was retrieved: the files in --exclude-ids already have all of these deals.")
         return DONE
+    if export_format.max_deals is not None and len(ids) > export_format.max_deals:
+        raise CommandError(
+            f"a sheet of Excel holds at most {export_format.max_deals:,} deals, and there are {len(ids):,} ids: split the list, or name a "
+            ".csv file with --out"
+        )
     with make_client(options) as client:
         deals = client.with_raw_response.deals if export_format.is_raw else client.deals
         with closing(PartialExport(out, export_format, ids, service_url(options), options)) as partial:
@@ -62,14 +67,14 @@ def run(options: Namespace) -> int:
 
 def _load_ids(options: Namespace) -> DealIds:
     """Returns the ids to export, without duplicates."""
-    ids = DealIds(read_ids(options.ids))
+    ids = DealIds(read_ids(options.ids, options.sheet))
     if not ids:
         raise CommandError(
             f"Nothing was retrieved: {file_display_name(options.ids)} has no ids to retrieve. Is it the right file? Ids of deals that do not "
             "exist are skipped in a list of failed deals."
         )
     for source in options.exclude_ids:
-        remaining_ids = ids.excluding(read_ids(source))
+        remaining_ids = ids.excluding(read_ids(source, options.sheet))
         print_message(
             f"{format_count(len(ids) - len(remaining_ids), 'id')} skipped: {file_display_name(source)} already has these deals."
         )

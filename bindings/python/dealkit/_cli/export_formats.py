@@ -1,19 +1,22 @@
-"""The file formats of exports: NDJSON, CSV and Parquet."""
+"""The file formats of exports: NDJSON, CSV, Excel workbooks and Parquet."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from types import UnionType
 from typing import IO, Any, NamedTuple, get_args, get_origin
 
 from dealkit import Deal, RawJson, fields
-from dealkit._cli.csv_tables import encode_header, escape_formula
+from dealkit._cli.csv_tables import DELIMITERS, encode_header, escape_formula
+from dealkit._cli.excel_files import import_openpyxl
+from dealkit._cli.excel_tables import MAX_DATA_ROWS, fits_into_cell, write_workbook
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.terminal import escape_controls
 from dealkit.arrow import deals_to_arrow, schema
@@ -35,21 +38,30 @@ class ExportFormat(NamedTuple):
     """Writes the output file from its groups."""
     is_raw: bool = False
     """True if `encode` takes a raw response instead of a model."""
+    delimiter: str = ","
+    """The delimiter of a CSV file, and of the list of failures."""
+    max_deals: int | None = None
 
 
-def choose_format(out: Path, on_unreadable: str | None) -> ExportFormat:
+def choose_format(out: Path, on_unreadable: str | None, delimiter: str | None = None) -> ExportFormat:
     """Returns the format for the output file's extension. Raises CommandError if the format is unavailable, so that the
     command ends before any call.
     """
-    match out.suffix.lower():
+    extension = out.suffix.lower()
+    if delimiter is not None and extension != ".csv":
+        raise CommandError("--delimiter is only for .csv files: omit it, or name a .csv file with --out")
+    match extension:
         case ".csv":
-            return _text_format(_encode_csv_row, encode_header(COLUMNS))
+            return _csv_format(delimiter or ",")
+        case ".xlsx":
+            import_openpyxl()
+            return ExportFormat(_encode_workbook_row, _encode_workbook_group, _write_workbook, max_deals=MAX_DATA_ROWS)
         case ".parquet":
             return _parquet_format(import_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
             return _text_format(_encode_json_line)
     raise CommandError(
-        "--out must end in .csv (for a spreadsheet), .parquet or .ndjson: the end of the name selects the file's format."
+        "--out must end in .csv or .xlsx (for a spreadsheet), .parquet or .ndjson: the end of the name selects the file's format."
     )
 
 
@@ -74,6 +86,11 @@ def _text_format(encode_line: Callable[[Deal], bytes], header: bytes = b"") -> E
         file.writelines(groups)
 
     return ExportFormat(encode_line, lambda lines: (b"".join(lines), {}), write_file)
+
+
+def _csv_format(delimiter: str) -> ExportFormat:
+    text_format = _text_format(partial(_encode_csv_row, delimiter), encode_header(COLUMNS, delimiter))
+    return text_format._replace(delimiter=delimiter)
 
 
 def _encode_json_line(deal: Deal) -> bytes:
@@ -139,20 +156,88 @@ _COLUMNS_BY_MODEL = [
     for model_path, paths in groupby(COLUMNS.values(), lambda path: path[:-1])
 ]
 
-_NEEDS_QUOTES = re.compile('[,"\r\n]')
+# A cell with one of these characters is quoted. A comma always is, because programs that ignore the delimiter split at commas.
+_NEEDS_QUOTES = {delimiter: re.compile(f'[{re.escape(delimiter)},"\r\n]') for delimiter in DELIMITERS.values()}
 
 
-def _encode_csv_row(deal: Deal) -> bytes:
-    """Encodes a row. Numbers have all their digits, and a missing value is an empty cell."""
-    cells: list[str] = []
+def _list_values(deal: Deal) -> Iterator[Any]:
+    """Yields the value of each column. A missing value is None."""
     for path, names in _COLUMNS_BY_MODEL:
         model: Any = deal
         for name in path:
             model = model and getattr(model, name)
-        cells += [_format_cell(getattr(model, name)) if model else "" for name in names]
+        for name in names:
+            yield getattr(model, name) if model else None
+
+
+def _encode_csv_row(delimiter: str, deal: Deal) -> bytes:
+    """Encodes a row. Numbers have all their digits, and a missing value is an empty cell."""
+    cells = (escape_formula(value) if isinstance(value, str) else _format_cell(value) for value in _list_values(deal))
+    needs_quotes = _NEEDS_QUOTES[delimiter].search
     # Does not use the csv module, which inspects each character and takes three times as long for cells of JSON.
-    quoted_cells = ('"' + cell.replace('"', '""') + '"' if _NEEDS_QUOTES.search(cell) else cell for cell in cells)
-    return (",".join(quoted_cells) + "\n").encode()
+    quoted_cells = ('"' + cell.replace('"', '""') + '"' if needs_quotes(cell) else cell for cell in cells)
+    return (delimiter.join(quoted_cells) + "\n").encode()
+
+
+# The type of a cell in the rows of a stored group, which are JSON. Text cells are strings.
+_NUMBER, _DATE = "number", "date"
+
+# Begins the row of a deal that does not fit into a workbook. The name of the column follows.
+_OVERLONG = b"!"
+
+# Excel stores this many digits of a number. It counts days from 1900 but has a February 29 in that year, so its earlier dates
+# are wrong.
+_MAX_DIGITS, _FIRST_DATE = 15, date(1900, 3, 1)
+
+
+def _encode_workbook_row(deal: Deal) -> bytes:
+    """Encodes a row of a workbook."""
+    cells = [_encode_workbook_cell(value) for value in _list_values(deal)]
+    for name, cell in zip(COLUMNS, cells, strict=True):
+        if isinstance(cell, str) and not fits_into_cell(cell):
+            return _OVERLONG + name.encode()
+    return json.dumps(cells).encode()
+
+
+def _encode_workbook_cell(value: Any) -> str | list[str]:
+    """Returns a number or a date if Excel stores it exactly, or else text. A timestamp is text, because Excel's have no time
+    zone.
+    """
+    match value:
+        case Decimal() if len(value.as_tuple().digits) <= _MAX_DIGITS and abs(value.adjusted()) < _MAX_DIGITS:
+            return [_NUMBER, f"{value:f}"]
+        case int() if not isinstance(value, bool) and len(str(abs(value))) <= _MAX_DIGITS:
+            return [_NUMBER, str(value)]
+        case date() if not isinstance(value, datetime) and value >= _FIRST_DATE:
+            return [_DATE, value.isoformat()]
+    return _format_cell(value)
+
+
+def _encode_workbook_group(rows: list[bytes]) -> tuple[bytes, dict[int, list[str]]]:
+    # The service responded with the deal; only its conversion failed.
+    failures = {
+        index: [
+            "decode",
+            "",
+            "succeeded",
+            f"{row[len(_OVERLONG) :].decode()} is too long for a cell of Excel: use .csv or .ndjson",
+        ]
+        for index, row in enumerate(rows)
+        if row.startswith(_OVERLONG)
+    }
+    return b"".join(row + b"\n" for index, row in enumerate(rows) if index not in failures), failures
+
+
+def _write_workbook(file: IO[bytes], groups: Iterator[bytes]) -> None:
+    rows = (map(_decode_workbook_cell, json.loads(line)) for group in groups for line in group.splitlines())
+    write_workbook(file, chain([COLUMNS], rows))
+
+
+def _decode_workbook_cell(cell: str | list[str]) -> object:
+    match cell:
+        case [kind, text]:
+            return Decimal(text) if kind == _NUMBER else date.fromisoformat(text)
+    return cell
 
 
 def _format_cell(value: Any) -> str:
@@ -160,7 +245,7 @@ def _format_cell(value: Any) -> str:
         case None:
             return ""
         case str():
-            return escape_formula(value)
+            return value
         case Decimal():
             return f"{value:f}"
         case datetime():

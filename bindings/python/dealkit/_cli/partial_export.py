@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from dealkit._cli.csv_tables import encode_header, escape_formula, escape_key, write_table
+from dealkit._cli.csv_tables import DELIMITERS, encode_header, escape_formula, escape_key, write_table
 from dealkit._cli.deal_ids import FAILED_COLUMNS, DealIds
+from dealkit._cli.excel_tables import SHEET_NAME, is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.export_formats import ExportFormat
 from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
@@ -31,6 +32,8 @@ _APPLICATION_ID = int.from_bytes(b"dea7")
 # SQLITE_ERROR.
 _DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
 
+_WORKBOOK = ".xlsx"
+
 # Results are saved after this many seconds, or when there are this many unsaved bytes.
 _SAVE_INTERVAL, _MAX_UNSAVED_BYTES = 1.0, 4 << 20
 
@@ -41,8 +44,12 @@ def partial_path(out: Path) -> Path:
 
 
 def failures_path(out: Path) -> Path:
-    """Returns the path of the list of deals that could not be retrieved."""
-    return out.with_name(out.name + ".failed.csv")
+    """Returns the path of the list of deals that could not be retrieved. It is a workbook if the output file is one."""
+    return out.with_name(f"{out.name}.failed{_WORKBOOK if _is_workbook_name(out) else '.csv'}")
+
+
+def _is_workbook_name(path: Path) -> bool:
+    return path.suffix.lower() == _WORKBOOK
 
 
 class DamagedPartialExport(CommandError):
@@ -74,7 +81,8 @@ class PartialExport:
             self._database = sqlite3.connect(self._path, timeout=0)
             try:
                 self._lock(existed_before=existed_before)
-                self._start_or_resume(f"{ids.digest()} {service}", is_new=not existed_before)
+                delimiter = "" if export_format.delimiter == "," else f" {export_format.delimiter}"
+                self._start_or_resume(f"{ids.digest()} {service}{delimiter}", is_new=not existed_before)
             except BaseException as error:
                 self.close()
                 if not (existed_before or isinstance(error, _LockedByOtherProcess)):
@@ -113,7 +121,7 @@ class PartialExport:
             execute("CREATE TABLE job AS SELECT ? AS job", [job])
         elif execute("SELECT job FROM job").fetchone() != (job,):
             raise CommandError(
-                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service. To "
+                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service, or with another --delimiter. To "
                 "continue that export, repeat its command. To keep it for later, choose another name with --out. To start over, delete the file."
             )
         self.saved = execute("SELECT coalesce(max(next), 0) FROM deal_groups").fetchone()[0]
@@ -170,11 +178,18 @@ class PartialExport:
                 self._format.write_file(file, self._read_groups())
                 if failures:
                     with open_replacement(failures_path(self._out)) as failures_file:
-                        write_table(failures_file, chain([FAILED_COLUMNS], map(_failure_row, failures)))
+                        self._write_failures(failures_file, failures)
                 else:
                     failures_path(self._out).unlink(missing_ok=True)
             self.remove()
         return failures
+
+    def _write_failures(self, file: IO[bytes], failures: list[dict[str, str]]) -> None:
+        if _is_workbook_name(self._out):
+            # The cells of a workbook are text, so spreadsheets do not change them.
+            write_workbook(file, chain([FAILED_COLUMNS], (failure.values() for failure in failures)))
+        else:
+            write_table(file, chain([FAILED_COLUMNS], map(_failure_row, failures)), self._format.delimiter)
 
     def _load_failures(self) -> list[dict[str, str]]:
         failure_rows = self._database.execute("SELECT position, failure FROM failed ORDER BY position")
@@ -231,15 +246,26 @@ def _failure_row(failure: dict[str, str]) -> list[str]:
 
 def _reject_existing_failures(failures_file: Path, *, overwrite: bool) -> None:
     """Raises an error instead of overwriting a list of failures, which may still be needed."""
-    header = encode_header(FAILED_COLUMNS)
-    with open(failures_file, "rb") as file:
-        if file.read(len(header)) not in (header, b""):
-            raise CommandError(
-                f"{file_display_name(failures_file)} was not written by dealkit, so it was left unchanged. Move it to another "
-                "folder, or choose another name with --out."
-            )
+    if not _is_failure_list(failures_file):
+        raise CommandError(
+            f"{file_display_name(failures_file)} was not written by dealkit, so it was left unchanged. Move it to another "
+            "folder, or choose another name with --out."
+        )
     if not overwrite:
         raise CommandError(
             f"{file_display_name(failures_file)}, the list of failed deals of an earlier export, already exists. Choose another name "
             "with --out, or use --overwrite to replace the list."
         )
+
+
+def _is_failure_list(path: Path) -> bool:
+    """Returns whether a file is a list of failures or empty."""
+    if is_workbook(path):
+        try:
+            header = next(read_sheet(path, SHEET_NAME).rows, None)
+        except CommandError:
+            return False
+        return header is not None and header.cells == FAILED_COLUMNS
+    with open(path, "rb") as file:
+        first_line = file.readline(100)
+    return first_line in (b"", *(encode_header(FAILED_COLUMNS, delimiter) for delimiter in DELIMITERS.values()))
