@@ -33,7 +33,8 @@ MATCHED_COLUMNS = {
     "email": "email; E-Mail; E-mail Address; Email Address; MemberEmail; Agent Email; user_email; E-mail (work); Work E-mail; Email*; "
     "* Email; Email (required); E-mail 1 - Value; Email 1; Email 2; E-mail 2 Address; Personal Email; Primary Email; Mail; "
     "E-Mail-Adresse; E-Mail geschäftlich; Adresse e-mail; Adresse de messagerie; Courriel; Correo electrónico; "
-    "CORREO ELECTRONICO; Dirección de correo electrónico; Indirizzo e-mail; Endereço de e-mail; E-mailadres; Alternate Email",
+    "CORREO ELECTRONICO; Dirección de correo electrónico; Indirizzo e-mail; Endereço de e-mail; E-mailadres; Alternate Email; E-Mail 2: Adresse; "
+    "Adresse de messagerie 2; Indirizzo posta elettronica",
     "first_name": "First Name; first_name; FIRST; Agent First Name; MemberFirstName; Given Name; Forename; Vorname; Prénom; PRENOM; "
     "Nombre; Nome; Voornaam; Legal First Name",
     "last_name": "Last Name; Lastname; MemberLastName; Family Name; Surname; Agent Last; Nachname; Familienname; Nom; Nom de famille; "
@@ -44,12 +45,12 @@ MATCHED_COLUMNS = {
     "MemberMobilePhone; MemberDirectPhone; MemberPreferredPhone; Phone 1 - Value; Phone 2; Business Phone 2; Work Phone; Home Phone; "
     "Phone (mobile); Direct Line; Contact Number; Telefon; Tel.; Handy; Mobil; Mobiltelefon; Telefon (mobil); Telefon geschäftlich; "
     "Téléphone; N° de téléphone; Tél. portable; Teléfono móvil; Móvil; Celular; Cellulare; Telemóvel; Telefoonnummer; "
-    "Mobiel; Mobiele telefoon; Cell/Mobile",
+    "Mobiel; Mobiele telefoon; Cell/Mobile; Téléphone 2 (domicile); Telefoon op werk 2; Teléfono del trabajo; Cell Phone 1",
     "date_of_birth": "Date of Birth; DOB; D.O.B.; Birthday; Birth Date; Birthdate; DOB (MM/DD/YYYY); Geburtsdatum; Geb.-Datum; "
     "Geburtstag; Date de naissance; Né(e) le; Fecha de nacimiento; Data di nascita; Data de nascimento; Geboortedatum",
     "role": "Role; User Role; Role Name; Position; Job Title; JobTitle; Function; MemberType; Member Type; User Type; Title; "
     "Organization 1 - Title; Access Level; Rolle; Funktion; Fonction; Poste; Rôle; Cargo; Puesto; Ruolo; Função; Functie; "
-    "Role in the office; Team Role",
+    "Role in the office; Team Role; Beruf; Profession; Titre",
     "profile.external_id": "External ID; external_id; profile.external_id; CRM ID; Agent ID; Agent #; MemberKey; Member Key; "
     "Employee ID; Personalnummer; Matricule",
     "profile.mls_id": "MLS ID; profile.mls_id",
@@ -67,6 +68,9 @@ UNMATCHED_COLUMNS = (
     "Phone 1 - Label; Phone 1 Ext; Work Phone Ext; E-mail Display Name; Email Opt-In; Email Verified; Middle Name; Nickname; "
     "Preferred Name; Preferred First Name; Maiden Name; User Name; Username; Name Prefix; Suffix; Address; Home Address; "
     "Mailing Address; City; Status; Start Date; Anniversary Date; Hire Date; License Expiration Date; Assigned To; Stage; "
+    "Autotelefon; Car Phone; Téléphone société; Telefon Firma; Weiteres Telefon; E-Mail 2: Typ; E-Mail: Angezeigter Name; Privat; "
+    "Abitazione; Given Name Yomi; Phonetic Last Name; File As; Name Assistent; Name des/r Vorgesetzten; Nom de l'assistant(e); "
+    "Téléphone (bureau); MemberNickname; MemberTollFreePhone; MemberOfficePhoneExt; MemberPreferredFirstName; Relation 1 - Value; "
     "Anrede; Titel; Telefon Büro; Geburtsort; Geburtsname; Segundo apellido; Primer apellido; Apelido; Role Start Date; Number; ID; "
     "User ID; Notes; Photo; Website; Partner email; Partner Phone; 2; ; !!!; é"
 )
@@ -138,9 +142,6 @@ def test_the_best_of_several_columns_has_the_lowest_rank(names: str) -> None:
 )
 def test_other_columns_decide_what_a_name_means(header: str, fields: str) -> None:
     found = [match.field if match else "" for match in match_columns(split_names(header))]
-    if header.startswith("Name; Vorname; Nachname"):
-        # Next to both names, `Name` may hold either. It is not needed.
-        found[0] = FULL_NAME
     assert found == split_names(fields)
 
 
@@ -156,6 +157,9 @@ def test_other_columns_decide_what_a_name_means(header: str, fields: str) -> Non
         ("Work Phone Ext", []),
         ("Mailing Address", []),
         ("Anniversary Date", []),
+        ("Autotelefon", []),
+        ("Privat", []),
+        ("Benutzer 1", []),
         ("Zebra", []),
         ("", []),
     ],

@@ -1,8 +1,8 @@
 """Names of columns in the exports of CRMs, MLS systems, address books and offices, and the fields that they mean.
 
 Sources of the names: the resource Member of the RESO Data Dictionary (dd.reso.org); the help pages of Follow Up Boss,
-BoldTrail (kvCORE), Brokermint, Dotloop, Lone Wolf, Top Producer, Homes.com and Spectora on users and contacts; the
-headers of the contact exports of Google and of Outlook in several languages.
+Dotloop, Brokerkit, Homes.com and Spectora on importing users and agents; the headers of the contact exports of Google and
+of Outlook, in English, German, French, Spanish, Italian, Portuguese and Dutch; the usual words of offices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PHONES = (
 _EMAILS = (
     "email, e-mail, mail, email address, e-mail address, mail address, email id, E-Mail-Adresse, Mailadresse, courriel, "
     "adresse email, adresse e-mail, adresse courriel, adresse de messagerie, adresse mail, correo, correo electrónico, "
-    "dirección de correo electrónico, indirizzo email, posta elettronica, indirizzo di posta elettronica, correio eletrônico, "
+    "dirección de correo electrónico, indirizzo email, posta elettronica, indirizzo di posta elettronica, indirizzo posta elettronica, correio eletrônico, "
     "correio electrónico, endereço de email, endereço de e-mail, e-mailadres, emailadres, mailadres"
 )
 _MOBILE = (
@@ -123,11 +123,12 @@ _NAMES: dict[str, Sequence[str]] = {
         "job title, position, position title, job, job position, job role, job function, function, Funktion, Position, Stelle, Stellung, "
         "Berufsbezeichnung, Stellenbezeichnung, Tätigkeit, fonction, poste, intitulé du poste, titre du poste, titre professionnel, "
         "cargo, puesto, puesto de trabajo, función, posizione, mansione, qualifica, posição, função, functie, functietitel, "
-        "functienaam, positie, organization title, organization 1 title, occupation",
+        "functienaam, positie, organization title, organization 1 title",
         "member type, user type, agent type, account type, associate type, access level, permission level, user level, permission, "
         "permissions, user group, security class, member mls security class, Mitgliedstyp, Benutzertyp, type d'utilisateur, "
         "tipo de usuario, tipo de agente, tipo utente, tipo de usuário, gebruikerstype",
-        "title, professional title, business title",
+        "title, professional title, business title, titre",
+        "occupation, profession, Beruf, beroep, professione, profesión, profissão",
     ),
     "profile.external_id": (
         "external id, external key, external identifier, externe id, id externe, id externo, id esterno",
@@ -164,7 +165,7 @@ _REMARK = re.compile(
 )
 
 # The number of a column, as in `Phone 1 - Value`, `E-mail 2 Address` and `Email 3`.
-_NUMBERED = re.compile(r"(?P<before>.*?[^\W\d])(?P<number>[1-9])(?P<after>address|number)?(?:value)?")
+_NUMBERED = re.compile(r"(?P<before>[^\d]+)(?P<number>[1-9])(?P<after>[^\d]*?)(?:value)?")
 
 # A role is never ignored silently, because an agent without a role gets a default: `Team Role` is shown to the user.
 _ROLE_WORD = re.compile(r"\b(?:roles?|rolle|rôle|ruolo|rol|job title)\b", re.IGNORECASE)
@@ -179,13 +180,14 @@ _RANKS_PER_NUMBER = 100
 # Columns about another person or another device, for which a similar field would be wrong advice.
 _OTHER_SUBJECTS = re.compile(
     r"spouse|partner|emergency|assistant|manager|office|broker|company|firm|team|fax|pager|referr|wife|husband|child|kids?|mother"
-    r"|mailing|street|emaildisplay|username|anniver|aniver|ext$|extension|father|parent|license|licence|notfall|ehe|buro|firma|urgence|conjoint|employeur|emergencia|conyuge|oficina|empresa|azienda"
-    r"|ufficio|agenzia|kantoor|bedrijf|lender|transaction|seller|buyer|client|kunde|owner|type|label|opt|verified|status"
+    r"|mailing|street|^ort|city|stadt|region|auto|^car|voiture|radio|tty|text|haupt|hoofd|altro|andere|autre|yomi|phonetic|emaildisplay|username|anniver|aniver|ext$|extension|father|parent|license|licence|notfall|ehe|buro|firma|urgence|conjoint|employeur|emergencia|conyuge|oficina|empresa|azienda"
+    r"|ufficio|agenzia|kantoor|bedrijf|lender|transaction|seller|buyer|client|kunde|owner|typ|label|opt|verified|status"
 )
 
 _MAX_SUGGESTIONS = 2
 _MIN_SIMILARITY = 0.8
 _MAX_SUGGESTED_LENGTH = 50
+_MAX_LENGTH_DIFFERENCE = 2
 
 
 def _normalize(name: str) -> str:
@@ -240,7 +242,7 @@ def _match_numbered(normalized: str) -> ColumnMatch | None:
         return match
     if not (parts := _NUMBERED.fullmatch(normalized)):
         return None
-    match = _MATCHES.get(parts["before"] + (parts["after"] or ""))
+    match = _MATCHES.get(parts["before"] + parts["after"])
     if match is None or match.field not in _NUMBERED_FIELDS:
         return None
     return ColumnMatch(match.field, max(match.rank, 1) + _RANKS_PER_NUMBER * (int(parts["number"]) - 1))
@@ -263,26 +265,36 @@ def match_columns(names: Sequence[str]) -> list[ColumnMatch | None]:
     normalized_names = [_normalize(_REMARK.sub("", name)) for name in names]
     present = {*normalized_names}
     matches = [match_column(name) for name in names]
+    certain_fields = {
+        match.field
+        for match, normalized in zip(matches, normalized_names, strict=True)
+        if match and normalized not in _FIRST_NAMES and normalized not in _LAST_NAMES
+    }
     for index, normalized in enumerate(normalized_names):
         if normalized in _FIRST_NAMES or normalized in _LAST_NAMES:
-            if not present.isdisjoint(_LAST_NAMES.get(normalized, "").split()):
-                matches[index] = ColumnMatch("first_name", 2)
+            if {"first_name", "last_name"} <= certain_fields:
+                field = FULL_NAME
+            elif not present.isdisjoint(_LAST_NAMES.get(normalized, "").split()):
+                field = "first_name"
             elif not present.isdisjoint(_FIRST_NAMES.get(normalized, "").split()):
-                matches[index] = ColumnMatch("last_name", 2)
+                field = "last_name"
             else:
-                matches[index] = ColumnMatch(FULL_NAME, 2)
+                field = FULL_NAME
+            matches[index] = ColumnMatch(field, 2)
     return matches
 
 
 def suggest_fields(name: str) -> list[str]:
     """Returns the fields with the most similar names, for a column that matches none."""
     normalized = _normalize(name)
-    if not normalized or len(normalized) > _MAX_SUGGESTED_LENGTH or _OTHER_SUBJECTS.search(normalized):
+    if not normalized.isalpha() or len(normalized) > _MAX_SUGGESTED_LENGTH or _OTHER_SUBJECTS.search(normalized):
         return []
     similarities: dict[str, float] = {}
     # The matcher caches its second sequence.
     matcher = SequenceMatcher(None, "", normalized)
     for alias, (field, _) in _MATCHES.items():
+        if abs(len(alias) - len(normalized)) > _MAX_LENGTH_DIFFERENCE:
+            continue
         matcher.set_seq1(alias)
         # The upper bounds are much faster to compute than the similarity.
         if matcher.real_quick_ratio() < _MIN_SIMILARITY or matcher.quick_ratio() < _MIN_SIMILARITY:
