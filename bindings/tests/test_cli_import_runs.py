@@ -555,6 +555,7 @@ def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
         found.write_text("key,agent_id\nx-0,a_9\n")
         completed = imports.command("ledger", "resolve", name, "found.csv")
         assert completed.code == 2 and name in completed.stderr
+        assert "the list of rows already sent" in completed.stderr
     assert not (imports.folder / "nothing.ledger").exists()
 
 

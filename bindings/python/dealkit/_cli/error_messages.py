@@ -16,6 +16,7 @@ from dealkit import (
     NotFoundError,
     PermissionDeniedError,
     RateLimitError,
+    ServiceKeyError,
     ThrottledError,
     ValidationError,
 )
@@ -56,6 +57,31 @@ _ADVICE: dict[type[DealkitError], str] = {
     "your network has responded instead of the service: open any web page, and log in.",
 }
 
+# The action to take after an error of the ledger, by its reason. Other reasons have messages that need no addition. No advice
+# leads to a new ledger, with which rows would be sent again.
+_LEDGER_ADVICE = {
+    "in_use": "The ledger is the list of rows already sent. Wait until the other program has ended, then repeat the command.",
+    "io": "The ledger is the list of rows already sent. Check that its file is not open in another program, and that its folder can be "
+    "written to. Then repeat the command with the same ledger.",
+    "newer_format": "To update dealkit, then repeat the command with the same ledger:\n  pip install --upgrade dealkit",
+    "not_a_ledger": "A ledger is the list of rows already sent. Check the name in --ledger. If earlier imports used a ledger, name that "
+    "one: with a new ledger, their rows would be sent again.",
+    "unreachable": "The ledger (the list of rows already sent) is in a database. Ask your IT department whether the database is running, "
+    "then repeat the command with the same ledger.",
+}
+
+_CONNECTION_ADVICE = (
+    "Check your internet connection and the service's address (base URL), then try again. If this happens again, ask your IT "
+    "department whether a firewall or a proxy blocks the connection."
+)
+
+# The action to take after an error of a setting, by the setting.
+_SETTING_ADVICE = {
+    "base_url": "The address looks like https://deals.example.com. Copy it again, or ask the service's operator for it.",
+    "service_key": "Copy the service key (your password for the service) again, without spaces before or after it.",
+    "service_key_file": "The file must contain only the service key (your password for the service).",
+}
+
 
 def format_error(error: DealkitError) -> str:
     """Returns the message of an error. If the error concerns a client's setting, the message names the command's option
@@ -70,7 +96,15 @@ def format_error(error: DealkitError) -> str:
 
 def format_error_with_advice(error: DealkitError) -> str:
     """Formats an error's message and the action to take."""
-    advice = _ADVICE.get(type(error))
+    match error:
+        case LedgerError():
+            advice = _LEDGER_ADVICE.get(error.reason)
+        case ConfigError() | ServiceKeyError():
+            advice = _SETTING_ADVICE.get(error.setting or "")
+        case APIConnectionError(kind="connect" | "interrupted"):
+            advice = _CONNECTION_ADVICE
+        case _:
+            advice = _ADVICE.get(type(error))
     return f"{format_error(error)}\n{advice}" if advice else format_error(error)
 
 
