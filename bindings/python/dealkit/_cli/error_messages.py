@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from dealkit import (
+    AlreadyAttemptedError,
     APIConnectionError,
     APITimeoutError,
     AuthenticationError,
@@ -86,12 +87,38 @@ _SETTING_ADVICE = {
 def format_error(error: DealkitError) -> str:
     """Returns the message of an error. If the error concerns a client's setting, the message names the command's option
     instead."""
+    if text := _describe_unsent_row(error):
+        return text
     text, setting = str(error), error.setting
     if setting and (option := _OPTIONS.get(setting)):
         if text.startswith(f"{setting} "):
             text = f"{option}{text.removeprefix(setting)}"
         text = text.replace(f" [see {setting}]", f" [see {option}]")
     return escape_controls(text)
+
+
+def _describe_unsent_row(error: DealkitError) -> str:
+    """Describes the error of a row that was not sent, or not to its end, in the words of the command's users. Returns an
+    empty string for other errors.
+    """
+    match error:
+        case AlreadyAttemptedError(in_flight=True):
+            return "Not sent: another import is sending this row now. Wait until it has ended, then repeat the command."
+        case AlreadyAttemptedError(outcome="unknown"):
+            details = [
+                *([f"status {error.status_code}"] if error.status_code else []),
+                *([f"request id {escape_controls(error.request_id)}"] if error.request_id else []),
+            ]
+            request = f" ({', '.join(details)})" if details else ""
+            return (
+                f"Not sent again: the row was sent earlier{request}, and its agent may exist. Ask the service's operator to look up "
+                "the agent."
+            )
+        case DealkitError(kind="cancelled", outcome="unknown"):
+            return "The command was stopped before the response to this row arrived. The agent may exist."
+        case DealkitError(kind="cancelled", outcome="not_sent" | "rejected"):
+            return "The command was stopped before this row was sent."
+    return ""
 
 
 def format_error_with_advice(error: DealkitError) -> str:

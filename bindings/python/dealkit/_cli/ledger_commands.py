@@ -6,6 +6,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 
 from dealkit import LedgerError, ledger
@@ -80,11 +81,22 @@ def show(options: Namespace) -> int:
     )
     if unresolved:
         print_result("\nThese agents may exist. Ask the service's operator to look up these requests:")
-        print_result(format_table(unresolved[:_MAX_UNRESOLVED_SHOWN]))
+        shown_rows = summary.unresolved[:_MAX_UNRESOLVED_SHOWN]
+        print_result(format_table([_describe_request(row) for row in shown_rows]))
         if len(unresolved) > _MAX_UNRESOLVED_SHOWN:
             print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more. Use --json to list all of them.")
         print_result("Enter the results in the report of the import, then record them with dealkit ledger resolve.")
     return DONE
+
+
+def _describe_request(row: ledger.LedgerRow) -> dict[str, str]:
+    """Returns the columns of a table of requests."""
+    sent_at = f"{row.sent_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if row.sent_at else ""
+    return {
+        "sent at (UTC)": sent_at,
+        "status": str(row.status_code or ""),
+        "request id": escape_controls(row.request_id or ""),
+    }
 
 
 def resolve(options: Namespace) -> int:
