@@ -58,7 +58,7 @@ def test_a_missing_key_is_entered_in_the_syntax_of_the_shell(
 
 def enter_environment(shell: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Simulates a shell, and returns the variables that it sets."""
-    is_windows, variables = next(found for name, *found in ENVIRONMENTS if name == shell)
+    _, is_windows, variables = next(entry for entry in ENVIRONMENTS if entry[0] == shell)
     monkeypatch.setattr(shells, "_IS_WINDOWS", is_windows)
     return variables
 
