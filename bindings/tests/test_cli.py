@@ -128,6 +128,10 @@ def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, expecte
         completed = run_command(*command, url=url, key=key)
         assert (completed.code, completed.stdout) == (2, "")
         assert completed.stderr.startswith(f"dealkit: {expected_error}") and KEY not in completed.stderr
+        if "ASCII" in expected_error:
+            assert completed.stderr.endswith(
+                "your password for the service) again, without spaces before or after it.\n"
+            )
 
 
 EXPECTED_OUTPUT = """\
@@ -344,6 +348,8 @@ def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> No
         "nothing is listening at the host and port in the base URL; are they right, and is the service up? [see --base-url] ("
         in completed.stdout
     )
+
+    assert completed.stdout.endswith("whether a firewall or a proxy blocks the connection.\n")
 
     env = {"HTTPS_PROXY": f"http://{refusing_address}", "NO_PROXY": "", "no_proxy": ""}
     completed = run_command("check", "--base-url", "https://deals.example.com", env=env)

@@ -328,7 +328,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     imports.fill_in({"4": "Not yet", "5": "none"})
     words = (
         "these entries in agent_id do not look like ids of agents: 'Not yet' in row 4. If you do not know yet whether there is "
-        "an agent, leave agent_id empty. If there is none, enter none."
+        "an agent, leave agent_id empty. Enter none if the service's operator has confirmed, an hour or more after the import, that "
     )
     completed = imports.command(*resolve, "--yes", key="")
     assert completed.code == 2 and words in completed.stderr and "0 rows recorded" not in completed.stdout
@@ -553,6 +553,7 @@ def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
         found.write_text("key,agent_id\nx-0,a_9\n")
         completed = imports.command("ledger", "resolve", name, "found.csv")
         assert completed.code == 2 and name in completed.stderr
+        assert "the list of rows already sent" in completed.stderr
     assert not (imports.folder / "nothing.ledger").exists()
 
 

@@ -16,7 +16,7 @@ from dealkit._cli.exit_codes import MEANINGS
 from dealkit._cli.parser import Parser
 from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width
 
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "DEALKIT_SERVICE_KEY": "the service key (your password for the service); there is no option for it, because other users of "
     "the computer could see it",
     "DEALKIT_SERVICE_KEY_FILE": "the name of a file with the service key, instead of DEALKIT_SERVICE_KEY",
@@ -49,7 +49,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parses the command line. The attribute `run` of the result names the module and the function that run the
     command. Exits if the arguments are invalid.
     """
-    parser = _build_parser()
+    parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:
         # Shells set this variable when they complete a command.
         import argcomplete
@@ -85,9 +85,9 @@ def _parse_positive(kind: type[int] | type[float], text: str) -> float:
 _POSITIVE_INT, _POSITIVE_FLOAT = partial(_parse_positive, int), partial(_parse_positive, float)
 
 
-def _build_parser() -> Parser:
+def build_parser() -> Parser:
     columns = min(line_width(sys.stdout), 80)
-    environment = format_pairs(_ENVIRONMENT, indent="  ", columns=columns)
+    environment = format_pairs(ENVIRONMENT, indent="  ", columns=columns)
     exit_codes = format_pairs({str(code): text for code, text in MEANINGS.items()}, indent="  ", columns=columns)
     parser = Parser(
         prog="dealkit",
@@ -317,8 +317,8 @@ def _add_ledger(group: Any) -> None:
     )
     text = (
         "Record the agents of unknown rows (whose agents may exist). FILE is the import's report, with entries in agent_id: the "
-        "agent's id, if the service has the agent, or none, if the service's operator has confirmed that there is no agent. The next "
-        "import sends the rows with none. Also enter none for a rejected row once it is corrected. Rows with an empty agent_id stay "
+        "agent's id, if the service has the agent, or none, if the service's operator has confirmed, an hour or more after the "
+        "import, that there is no agent. The next import sends the rows with none. Also enter none for a rejected row once it is corrected. Rows with an empty agent_id stay "
         "unchanged."
     )
     resolve = add_command("resolve", "FILE ", text, "agents.ledger report.csv")

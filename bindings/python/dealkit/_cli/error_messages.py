@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from dealkit import (
+    AlreadyAttemptedError,
     APIConnectionError,
     APITimeoutError,
     AuthenticationError,
@@ -16,6 +17,7 @@ from dealkit import (
     NotFoundError,
     PermissionDeniedError,
     RateLimitError,
+    ServiceKeyError,
     ThrottledError,
     ValidationError,
 )
@@ -56,10 +58,37 @@ _ADVICE: dict[type[DealkitError], str] = {
     "your network has responded instead of the service: open any web page, and log in.",
 }
 
+# The action to take after an error of the ledger, by its reason. Other reasons have messages that need no addition. No advice
+# leads to a new ledger, with which rows would be sent again.
+_LEDGER_ADVICE = {
+    "in_use": "The ledger is the list of rows already sent. Wait until the other program has ended, then repeat the command.",
+    "io": "The ledger is the list of rows already sent. Check that its file is not open in another program, and that its folder can be "
+    "written to. Then repeat the command with the same ledger.",
+    "newer_format": "To update dealkit, then repeat the command with the same ledger:\n  pip install --upgrade dealkit",
+    "not_a_ledger": "A ledger is the list of rows already sent. Check the name in --ledger. If earlier imports used a ledger, name that "
+    "one: with a new ledger, their rows would be sent again.",
+    "unreachable": "The ledger (the list of rows already sent) is in a database. Ask your IT department whether the database is running, "
+    "then repeat the command with the same ledger.",
+}
+
+_CONNECTION_ADVICE = (
+    "Check your internet connection and the service's address (base URL), then try again. If this happens again, ask your IT "
+    "department whether a firewall or a proxy blocks the connection."
+)
+
+# The action to take after an error of a setting, by the setting.
+_SETTING_ADVICE = {
+    "base_url": "The address looks like https://deals.example.com. Copy it again, or ask the service's operator for it.",
+    "service_key": "Copy the service key (your password for the service) again, without spaces before or after it.",
+    "service_key_file": "The file must contain only the service key (your password for the service).",
+}
+
 
 def format_error(error: DealkitError) -> str:
     """Returns the message of an error. If the error concerns a client's setting, the message names the command's option
     instead."""
+    if text := _describe_unsent_row(error):
+        return text
     text, setting = str(error), error.setting
     if setting and (option := _OPTIONS.get(setting)):
         if text.startswith(f"{setting} "):
@@ -68,9 +97,41 @@ def format_error(error: DealkitError) -> str:
     return escape_controls(text)
 
 
+def _describe_unsent_row(error: DealkitError) -> str:
+    """Describes the error of a row that was not sent, or not to its end, in the words of the command's users. Returns an
+    empty string for other errors.
+    """
+    match error:
+        case AlreadyAttemptedError(in_flight=True):
+            return "Not sent: another import is sending this row now. Wait until it has ended, then repeat the command."
+        case AlreadyAttemptedError(outcome="unknown"):
+            details = [
+                *([f"status {error.status_code}"] if error.status_code else []),
+                *([f"request id {escape_controls(error.request_id)}"] if error.request_id else []),
+            ]
+            request = f" ({', '.join(details)})" if details else ""
+            return (
+                f"Not sent again: the row was sent earlier{request}, and its agent may exist. Ask the service's operator to look up "
+                "the agent."
+            )
+        case DealkitError(kind="cancelled", outcome="unknown"):
+            return "The command was stopped before the response to this row arrived. The agent may exist."
+        case DealkitError(kind="cancelled", outcome="not_sent" | "rejected"):
+            return "The command was stopped before this row was sent."
+    return ""
+
+
 def format_error_with_advice(error: DealkitError) -> str:
     """Formats an error's message and the action to take."""
-    advice = _ADVICE.get(type(error))
+    match error:
+        case LedgerError():
+            advice = _LEDGER_ADVICE.get(error.reason)
+        case ConfigError() | ServiceKeyError():
+            advice = _SETTING_ADVICE.get(error.setting or "")
+        case APIConnectionError(kind="connect" | "interrupted"):
+            advice = _CONNECTION_ADVICE
+        case _:
+            advice = _ADVICE.get(type(error))
     return f"{format_error(error)}\n{advice}" if advice else format_error(error)
 
 

@@ -6,6 +6,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 
 from dealkit import LedgerError, ledger
@@ -26,6 +27,10 @@ from dealkit._cli.terminal import (
 _NO_AGENT_ENTRY = "none"
 # The maximum number of unresolved rows, or of suspicious entries, that are printed.
 _MAX_UNRESOLVED_SHOWN = 20
+_NO_AGENT_CONDITION = (
+    "if the service's operator has confirmed, an hour or more after the import, that there is no agent"
+)
+"""The condition under which a row can be sent again. A delayed request may still create the agent for a while."""
 _COUNT_LABELS = {
     "resolved_with_agent": "found by you",
     "resolved_without_agent": "without an agent",
@@ -76,10 +81,22 @@ def show(options: Namespace) -> int:
     )
     if unresolved:
         print_result("\nThese agents may exist. Ask the service's operator to look up these requests:")
-        print_result(format_table(unresolved[:_MAX_UNRESOLVED_SHOWN]))
+        shown_rows = summary.unresolved[:_MAX_UNRESOLVED_SHOWN]
+        print_result(format_table([_describe_request(row) for row in shown_rows]))
         if len(unresolved) > _MAX_UNRESOLVED_SHOWN:
             print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more. Use --json to list all of them.")
+        print_result("Enter the results in the report of the import, then record them with dealkit ledger resolve.")
     return DONE
+
+
+def _describe_request(row: ledger.LedgerRow) -> dict[str, str]:
+    """Returns the columns of a table of requests."""
+    sent_at = f"{row.sent_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if row.sent_at else ""
+    return {
+        "sent at (UTC)": sent_at,
+        "status": str(row.status_code or ""),
+        "request id": escape_controls(row.request_id or ""),
+    }
 
 
 def resolve(options: Namespace) -> int:
@@ -91,7 +108,7 @@ def resolve(options: Namespace) -> int:
     if not filled_rows:
         raise CommandError(
             f"Nothing was recorded: no row of {file_display_name(path)} has an entry in agent_id. For each unknown row (its agent may exist), "
-            f"enter the agent's id, or {_NO_AGENT_ENTRY} if the service's operator has confirmed that there is no agent."
+            f"enter the agent's id, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
         )
     resolutions = {
         row.key: None if row.agent_id.strip().lower() == _NO_AGENT_ENTRY else row.agent_id for row in filled_rows
@@ -137,7 +154,7 @@ def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[Report
         if options.yes:
             raise CommandError(
                 f"Nothing was recorded: these entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. If you do not "
-                f"know yet whether there is an agent, leave agent_id empty. If there is none, enter {_NO_AGENT_ENTRY}. If the entries are "
+                f"know yet whether there is an agent, leave agent_id empty. Enter {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}. If the entries are "
                 "ids, repeat the command without --yes, and confirm them."
             )
         confirm(
@@ -202,7 +219,7 @@ def _explain_rejection(ledger_path: str, key: str, agent_id: str | None) -> str:
     if _is_accepted(ledger_path, key, None):
         return (
             "agent_id is not the id of an agent, or the ledger has this agent for another row. Enter the id that the service "
-            f"uses, or {_NO_AGENT_ENTRY} if the service's operator has confirmed that there is no agent."
+            f"uses, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
         )
     (ledger_row,) = ledger.look_up(ledger_path, [key])
     if ledger_row is None:

@@ -29,20 +29,20 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, exit_on_error=False, **settings)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, *arguments: Any, **keywords: Any) -> Any:
         # argparse would report missing arguments with a text that differs between versions of Python.
         required_actions = [action for action in self._actions if action.required]
         for action in required_actions:
             action.required = False
         try:
-            options, unknown_arguments = super().parse_known_args(args, namespace)
+            options, unknown_arguments = super().parse_known_args(*arguments, **keywords)
         except argparse.ArgumentError as error:
             self.error(self._describe_error(error))
         finally:
             for action in required_actions:
                 action.required = True
         if missing := [_display_name(action) for action in required_actions if getattr(options, action.dest) is None]:
-            usage = self.format_usage().removeprefix("usage: ").strip()
+            usage = (self.usage or "%(prog)s [OPTIONS]") % {"prog": self.prog}
             self.error(
                 f"{_join(missing, 'and')} {'is' if len(missing) == 1 else 'are'} missing. The command is: {usage}"
             )
