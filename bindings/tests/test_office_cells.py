@@ -224,6 +224,8 @@ def test_date_formats_are_written_as_in_spreadsheets_or_as_in_python(
         "day",
         "33238",
         "%H:%M",
+        "%c %H",
+        "%b %d",
     ],
 )
 def test_a_date_format_needs_day_month_and_year(text: str) -> None:
@@ -371,6 +373,17 @@ def test_other_dates_are_not_zero(text: str) -> None:
     assert not is_zero_date(text)
 
 
+@given(st.lists(st.sampled_from("%d %m %b %B %Y %y %H %c %x %j . / - d MM yyyy de".split())).map("".join))
+@many
+def test_any_date_format_is_handled(text: str) -> None:
+    try:
+        strptime_format = to_strptime(text)
+    except ValueError:
+        return
+    display_format(strptime_format)
+    parse_date("31.12.1990", strptime_format)
+
+
 @given(st.text() | st.from_regex(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}( 0:00)?", fullmatch=True))
 @many
 def test_any_date_cell_is_handled(text: str) -> None:
@@ -423,6 +436,8 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ("+1 212 555 0123 x5", None),
         ("+1 212 555 0123 / +1 212 555 0124", None),
         ("+49 30 1234567/68", None),
+        # An extension without a mark.
+        ("+1 212 555 0123 4567", None),
         ("+1-800-FLOWERS", None),
         ("212 555 0123", None),
         ("+", None),
@@ -527,6 +542,7 @@ def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
         ("+12125550123+12125550199", "two phone numbers"),
         ("(c) 212-555-0123 (h) 212-555-0199", "two phone numbers"),
         ("212-555-0123 212-555-0199", "two numbers"),
+        ("+1 212 555 0123 4567", "two numbers"),
         ("12125550123", "no plus sign"),
         ("1 212 555 0123", "no plus sign"),
         ("4.9151E+12", "digits are lost"),
@@ -541,6 +557,8 @@ def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
         ("212-555-0123", None),
         ("(212) 555-0123", None),
         ("030/1234567", None),
+        # A number of Brazil with its area code.
+        ("11 98765-4321", None),
         ("+15550100", None),
         ("c: 212-555-0123", None),
     ],

@@ -102,9 +102,10 @@ def to_strptime(text: str) -> str:
             raise ValueError("a date format has unknown letters") from None
     directives_found = re.findall("%[a-zA-Z]", strptime_format)
     numeric_format = _to_numeric(strptime_format)
-    # A format without a day, a month or a year does not reproduce the sample date.
+    # A format without a day, a month or a year does not reproduce the sample date. Without a year, strptime also warns.
     if (
         len({*directives_found}) < len(directives_found)
+        or not re.search("%[YyGcx]", strptime_format)
         or len(re.findall("%[dmbByY]", strptime_format)) > 3
         or _parse_numeric(_SAMPLE_DATE.strftime(numeric_format), numeric_format) != _SAMPLE_DATE
     ):
@@ -135,7 +136,8 @@ def parse_date(text: str, strptime_format: str) -> date | None:
 def _parse_numeric(text: str, numeric_format: str) -> date | None:
     try:
         moment = datetime.strptime(text, numeric_format)
-    except ValueError:
+    # strptime raises re.error for a part that occurs twice, as in %c %H.
+    except (ValueError, re.error):
         return None
     # strptime also accepts dates without separators, such as 199021. Such a date differs from the date formatted again.
     if (

@@ -142,12 +142,9 @@ def _remove_designations(parts: list[list[str]]) -> list[list[str]]:
 
 def _is_designation(word: str) -> bool:
     key = _find_key(word)
-    # A word with accents, such as Gri with an accent, is a name.
-    return (
-        key in _DESIGNATIONS
-        and word.isascii() | word.endswith("®")
-        and (word.isupper() or key in _LOWER_CASE_DESIGNATIONS)
-    )
+    # A word with accents is a name.
+    is_ascii = word.replace("®", "").isascii()
+    return is_ascii and key in _DESIGNATIONS and (word.isupper() or key in _LOWER_CASE_DESIGNATIONS)
 
 
 def _is_suffix(words: Sequence[str]) -> bool:

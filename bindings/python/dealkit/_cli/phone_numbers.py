@@ -123,7 +123,7 @@ def normalize_international(text: str) -> str | None:
     if _load_library() is not None and (number := _format_valid(with_plus, None)):
         return number
     is_plain = text.startswith("+") and "/" not in text and not _has_domestic_zero(text)
-    return digits if is_plain else None
+    return digits if text == digits or (is_plain and not _is_too_long(digits)) else None
 
 
 def _remove_punctuation(text: str) -> str:
@@ -178,10 +178,10 @@ def explain_phone(text: str, country: str | None) -> str | None:
         return "has an extension, which an agent's number cannot have: remove it"
     if re.search(r"[^\W\d_]", text):
         return "has letters: keep only the digits of the number"
-    if len(digits) > _MAX_DIGITS:
-        return "has more digits than a phone number: are there two numbers? Keep one"
     if text.startswith(("+", "00")) and _has_domestic_zero(text):
         return "has a zero after the country code: remove it, as in +49 30 for +49 (0)30"
+    if len(digits) > _MAX_DIGITS or (text.startswith("+") and _is_too_long(f"+{digits}")):
+        return "has more digits than a phone number: are there two numbers? Keep one"
     if len(digits) < _MIN_DIGITS:
         return "is too short for a phone number: write the whole number, with the area code"
     if not text.startswith(("+", "0")) and _has_lost_plus(digits, country):
@@ -191,6 +191,18 @@ def explain_phone(text: str, country: str | None) -> str | None:
 
 def _count_digits(text: str) -> int:
     return len(re.sub(r"\D", "", text))
+
+
+def _is_too_long(number: str) -> bool:
+    """Returns whether a number in the form E.164 has more digits than its country's numbers, such as an extension."""
+    phonenumbers = _load_library()
+    if phonenumbers is not None:
+        try:
+            length = phonenumbers.is_possible_number_with_reason(phonenumbers.parse(number))
+        except phonenumbers.NumberParseException:
+            return True
+        return bool(length == phonenumbers.ValidationResult.TOO_LONG)
+    return any(number.startswith(f"+{code}") and len(number) > len(code) + 1 + max(_LENGTHS[code]) for code in _LENGTHS)
 
 
 def _has_domestic_zero(text: str) -> bool:
@@ -203,12 +215,11 @@ def _has_lost_plus(digits: str, country: str | None) -> bool:
     if len(digits) < _MIN_DIGITS_WITH_COUNTRY:
         return False
     phonenumbers = _load_library()
-    if phonenumbers is not None and _format_valid(f"+{digits}", None):
-        if country is None:
-            return True
-        return digits.startswith(str(phonenumbers.country_code_for_region(country.upper())))
+    if phonenumbers is not None:
+        code = str(phonenumbers.country_code_for_region(country.upper())) if country else ""
+        return digits.startswith(code) and _format_valid(f"+{digits}", None) is not None
     return any(
-        digits.startswith(code) and len(digits) - len(code) in lengths and digits[len(code)] != "0"
+        digits.startswith(code) and len(digits) - len(code) in lengths and digits[len(code)] not in "01"
         for code, lengths in _LENGTHS.items()
     )
 
