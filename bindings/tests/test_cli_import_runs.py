@@ -77,7 +77,10 @@ def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(sandbox.agents) == 4
-    assert "import.ledger, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice." in completed.stdout
+    assert (
+        "import.ledger, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice."
+        in completed.stdout
+    )
     assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
 
     # Adds one row.

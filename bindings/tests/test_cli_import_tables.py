@@ -95,7 +95,11 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
     completed = imports.dry("--report", "r.csv", "--json")
     problem_lines = completed.stderr.partition("Cannot be sent\n")[2].partition("\n\n")[0].splitlines()
     assert [re.split("  +", line.strip()) for line in problem_lines[1:]] == [
-        ["2, 3, 4, … (341 rows)", "phone", "is too short for a phone number: write the whole number, with the area code"],
+        [
+            "2, 3, 4, … (341 rows)",
+            "phone",
+            "is too short for a phone number: write the whole number, with the area code",
+        ],
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
         ["59", "first_name", "must be 1 to 255 characters, got 313"],
         ["109", "first_name", "must be 1 to 255 characters, got 363"],
@@ -383,16 +387,24 @@ REQUIRED_HEADER = b"email,first_name,last_name\n"
             [],
             "agents.csv is damaged or incomplete. Copy or download it again",
         ),
-        (b"x,y,first_name,last_name\n", ["--map", "x=email", "--map", "y=email"], "2 columns go to email: x, y. Keep one"),
+        (
+            b"x,y,first_name,last_name\n",
+            ["--map", "x=email", "--map", "y=email"],
+            "2 columns go to email: x, y. Keep one",
+        ),
         (
             b"Mail,Mail,first_name,last_name\n",
             ["--map", "Mail=email"],
             '--map: 2 columns are named Mail; use the letter of one of them, as in a spreadsheet: "column A", "column B"',
         ),
         (b"e\x00m\x00", [], "is not a text file in UTF-8"),
-        (REQUIRED_HEADER, ["--map", "x"], "--map takes a column and a field, as in --map \"Mail=email\""),
+        (REQUIRED_HEADER, ["--map", "x"], '--map takes a column and a field, as in --map "Mail=email"'),
         (REQUIRED_HEADER, ["--map", "x=email"], "--map: there is no column x"),
-        (REQUIRED_HEADER, ["--map", "email=mail"], "--map: mail is not a field of an agent. Did you mean email? The fields are: email, "),
+        (
+            REQUIRED_HEADER,
+            ["--map", "email=mail"],
+            "--map: mail is not a field of an agent. Did you mean email? The fields are: email, ",
+        ),
         (REQUIRED_HEADER, ["--encoding", "klingon"], "--encoding does not name a known encoding. Use utf-8, cp1252"),
     ],
 )
@@ -544,7 +556,11 @@ HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"
         ("31.12.1990,,", ["--date-format", "%d.%m."], "--date-format must have a day, a month and a year"),
         (",1,", ["--phone-country", "Germany"], "--phone-country must be a country's code of two letters, such as DE"),
         (",,x", ["--map-value", "role=x"], "--map-value takes a field, what the table has, and the value, as in"),
-        (",,x", ["--map-value", "rolle:x=y"], "--map-value: rolle is not a field of an agent. Did you mean role? The fields are: "),
+        (
+            ",,x",
+            ["--map-value", "rolle:x=y"],
+            "--map-value: rolle is not a field of an agent. Did you mean role? The fields are: ",
+        ),
     ],
 )
 def test_options_convert_dates_phone_numbers_and_words(

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, Role
 from dealkit._cli.agent_fields import FULL_NAME, FULL_NAMES, PROFILE
-from dealkit._cli.date_formats import DateColumn, contradicts, display_format, parse_date
+from dealkit._cli.date_formats import DateColumn, contradicts, display_format, is_zero_date, parse_date
 from dealkit._cli.email_cells import explain_email
 from dealkit._cli.import_settings import ImportSettings
 from dealkit._cli.person_names import split_full_name
@@ -44,7 +44,7 @@ class ColumnEvidence:
             text = texts.get(field)
             if not text or settings.find_word(field, text) is not None:
                 continue
-            if is_placeholder(text):
+            if is_placeholder(text) or (field == "date_of_birth" and is_zero_date(text)):
                 self.placeholders[field, text] += 1
             elif field == "date_of_birth":
                 self.dates.add(number, text)

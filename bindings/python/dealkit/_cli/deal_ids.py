@@ -126,12 +126,12 @@ def _read_id_lines(source: str) -> Iterator[str]:
 
 def _read_id_sheet(path: Path, sheet: str | None) -> Iterator[str]:
     """Reads the ids in a sheet of a workbook. Its first row that is not blank must be the header."""
-    _, rows, notes = read_sheet(path, sheet)
-    for note in notes:
+    found = read_sheet(path, sheet)
+    for note in found.notes:
         print_message(f"{file_display_name(path)}: {note}")
     # Sheets have cells, but all may be spaces.
-    header = next((row.cells for row in rows), [])
-    yield from _read_id_column(path, header, rows)
+    header = next((row.cells for row in found.rows), [])
+    yield from _read_id_column(path, header, found.rows)
 
 
 def _read_id_column(path: Path, header: list[str], rows: Iterator[TableRow]) -> Iterator[str]:

@@ -68,12 +68,15 @@ class ExcelSheet(NamedTuple):
     notes: list[str]
     """Sentences for the user about hidden rows, merged cells and similar. They contain no cell of the table."""
     was_chosen: bool = False
-    """True if the user has chosen the sheet among several."""
+    """True if the sheet was chosen among several."""
 
 
-def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
+def read_sheet(
+    path: Path, sheet: str | None, choose_sheet: Callable[[list[str]], str | None] | None = None
+) -> ExcelSheet:
     """Reads a sheet of a workbook: the sheet with the given name, in any case, or else the only visible sheet that has
-    cells. If several have cells, asks the user.
+    cells. If several have cells, calls `choose_sheet` with their names. Without `choose_sheet`, or if it returns None, asks
+    the user.
 
     Errors name the file and cells, but show none of the file's content except the names of sheets.
     """
@@ -92,7 +95,11 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
         if not {*parts.values()} <= {*reader.valid_files}:
             raise damaged_workbook(path)
         worksheets = {worksheet.title: worksheet for worksheet in reader.wb.worksheets if worksheet.title in parts}
-        name, is_choice = _choose_sheet(path, sheet, worksheets, lambda name: _has_values(reader.archive, parts[name]))
+
+        def is_used(name: str) -> bool:
+            return _has_values(reader.archive, parts[name])
+
+        name, was_chosen = _choose_sheet(path, sheet, worksheets, is_used, choose_sheet)
         with reader.archive.open(parts[name]) as source:
             survey = survey_sheet(source, MAX_CELLS)
         _reject_unreadable(path, name, survey)
@@ -101,7 +108,7 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
     # Starts the generator, so that the file is closed even if no row is read.
     next(rows)
     notes = [*_describe_survey(survey, is_from_1904=is_from_1904)]
-    return ExcelSheet(name, rows, notes, was_chosen=sheet is None and is_choice)
+    return ExcelSheet(name, rows, notes, was_chosen=was_chosen)
 
 
 def _has_values(archive: Any, part: str) -> bool:
@@ -110,9 +117,13 @@ def _has_values(archive: Any, part: str) -> bool:
 
 
 def _choose_sheet(
-    path: Path, sheet: str | None, worksheets: dict[str, Any], is_used: Callable[[str], bool]
+    path: Path,
+    sheet: str | None,
+    worksheets: dict[str, Any],
+    is_used: Callable[[str], bool],
+    choose_sheet: Callable[[list[str]], str | None] | None,
 ) -> tuple[str, bool]:
-    """Returns the name of the sheet to read, and whether the user has chosen it among several."""
+    """Returns the name of the sheet to read, and whether it was chosen among several."""
     if sheet is not None:
         wanted = sheet.strip().casefold()
         for name in worksheets:
@@ -133,6 +144,8 @@ def _choose_sheet(
         )
     if len(names) == 1:
         return names[0], False
+    if choose_sheet is not None and (chosen := choose_sheet(names)) is not None:
+        return chosen, True
     name_by_choice = {escape_controls(name): name for name in names}
     choice = choose(
         f"{file_display_name(path)} has several sheets. Which one has the table?",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from dealkit._cli.files import STANDARD_INPUT, is_utf8
 from dealkit._cli.import_rows import ImportRows
 from dealkit._cli.import_settings import UNDECIDED, ImportSettings, read_mapping, settings_from_options, write_mapping
 from dealkit._cli.table_source import TableSource, open_table
-from dealkit._cli.terminal import format_count
+from dealkit._cli.terminal import escape_controls, format_count, is_terminal
 
 # The encoding of CSV files that Windows spreadsheets in western Europe and America write, if it is not UTF-8.
 _WINDOWS_ENCODING = "cp1252"
@@ -41,11 +42,19 @@ class ImportPlan:
             )
         # A mapping file may have names that this table lacks in its header, and that identify the header nevertheless.
         names = {normalize_column_name(name) for name in self.settings.columns}
+        may_suggest_sheet = is_dry_run and not is_terminal(sys.stdin)
         self.source: TableSource = open_table(
-            self.path, self.settings, lambda name: normalize_column_name(name) in names or is_known_column(name)
+            self.path,
+            self.settings,
+            lambda name: normalize_column_name(name) in names or is_known_column(name),
+            may_suggest_sheet=may_suggest_sheet,
         )
         if self.source.was_sheet_chosen:
             self.settings.sheet = self.source.sheet
+            if may_suggest_sheet:
+                self.confirmations.append(
+                    f"Of several sheets, {escape_controls(self.source.sheet or '')} is read, because its column names fit best."
+                )
         self.rows = ImportRows(self.source.rows, len(self.source.header))
         optional = file_settings.columns.keys() - own_settings.columns.keys()
         self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled, optional)

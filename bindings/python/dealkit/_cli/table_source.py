@@ -35,17 +35,22 @@ class TableSource(NamedTuple):
     sheet: str | None
     """The name of a worksheet; None for a CSV file."""
     was_sheet_chosen: bool
-    """True if the user has chosen the worksheet among several."""
+    """True if the worksheet was chosen among several."""
     has_reasons: bool
     """True if dealkit wrote the table: the rows of another table that could not be sent, with the reasons."""
     notes: list[str]
     """Sentences for the user about the table."""
 
 
-def open_table(path: Path, settings: ImportSettings, is_known: Callable[[str], bool]) -> TableSource:
-    """Opens a table and finds its header. `is_known` returns whether a text is a known column name."""
+def open_table(
+    path: Path, settings: ImportSettings, is_known: Callable[[str], bool], *, may_suggest_sheet: bool
+) -> TableSource:
+    """Opens a table and finds its header. `is_known` returns whether a text is a known column name. With
+    `may_suggest_sheet`, the sheet with the most known column names is read if the settings name none.
+    """
     if str(path) != STANDARD_INPUT and is_workbook(path):
-        sheet = read_sheet(path, settings.sheet)
+        suggest = (lambda names: _suggest_sheet(path, names, is_known)) if may_suggest_sheet else None
+        sheet = read_sheet(path, settings.sheet, suggest)
         rows, delimiter, name, was_sheet_chosen, notes = sheet.rows, None, sheet.name, sheet.was_chosen, [*sheet.notes]
     else:
         if settings.sheet and str(path) != STANDARD_INPUT and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
@@ -69,6 +74,17 @@ def open_table(path: Path, settings: ImportSettings, is_known: Callable[[str], b
     if has_reasons:
         remaining_rows = (TableRow(row.number, [*map(unescape_key, row.cells)]) for row in remaining_rows)
     return TableSource(header, remaining_rows, delimiter, name, was_sheet_chosen, has_reasons, notes)
+
+
+def _suggest_sheet(path: Path, names: Sequence[str], is_known: Callable[[str], bool]) -> str | None:
+    """Returns the sheet with the most known column names, or None if several sheets have as many."""
+    counts = {}
+    for name in names:
+        first_rows = [*islice(read_sheet(path, name).rows, _MAX_ROWS_ABOVE)]
+        counts[name] = _count_known_names(_find_header(first_rows, is_known)[0], is_known)
+    best = max(counts.values())
+    best_names = [name for name, count in counts.items() if count == best]
+    return best_names[0] if best > 1 and len(best_names) == 1 else None
 
 
 def _count_known_names(cells: Sequence[str], is_known: Callable[[str], bool]) -> int:
