@@ -252,9 +252,9 @@ impl Row {
         request: &RequestInfo,
     ) -> Option<LedgerRow> {
         let existing = self.current().and_then(RowEntry::to_ledger_row);
-        let may_claim = |row: &LedgerRow| match row.is_unresolved() {
-            true => when_unresolved != WhenUnresolved::Report,
-            false => resends_corrected && row.is_corrected_by(request),
+        let may_claim = |row: &LedgerRow| {
+            (when_unresolved != WhenUnresolved::Report && row.is_unresolved())
+                || (resends_corrected && row.is_corrected_by(request))
         };
         let blocking = existing.filter(|row| !may_claim(row));
         if blocking.is_none() {

@@ -169,9 +169,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         - ``in_flight`` is true: another call or job is sending the same key now. Try again shortly.
         - ``outcome`` is ``"unknown"``: an earlier request may have created the agent. Find out whether it did, and
           record the answer with ``dealkit.ledger.resolve``.
-        - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Record with
-          ``dealkit.ledger.resolve`` that there is no agent, and send the corrected request with the same key. Or just
-          send the corrected request with ``resend_corrected``.
+        - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Correct the request,
+          and send it with the same key and ``resend_corrected``. Or record with ``dealkit.ledger.resolve`` that there
+          is no agent, and then send it.
 
         The client leaves the 16 most recently used ledgers open until it is closed. Opening a ledger never blocks an
         event loop. If an outcome cannot be written to the ledger, ``ledger_error`` has the reason. The outcome is then
