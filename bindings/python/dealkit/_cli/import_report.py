@@ -19,7 +19,7 @@ from dealkit._cli.csv_tables import (
     write_table,
 )
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
-from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, open_replacement, output_file_exists
 from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.terminal import escape_controls
 
@@ -112,7 +112,9 @@ def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> No
         with open_replacement(path, 0o600) as file:
             write_table(file, chain([_HEADER], map(_format_row, results)), delimiter)
     except OSError as error:
-        raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+        raise CommandError(
+            f"{file_display_name(path)} cannot be written: {explain_os_error(error)}", UNWRITABLE
+        ) from error
 
 
 def _format_row(row: RowResult) -> list[object]:
