@@ -489,7 +489,9 @@ def test_an_export_to_a_workbook(tmp_path: Path) -> None:
         command = ["deals", "export", "--ids", "ids.txt", "--out", "o.xlsx"]
         completed = run_command(*command, url=sandbox.url, cwd=tmp_path)
         assert (
-            completed.code == 1 and completed.stderr == "" and completed.stdout.startswith("2 of 4 deals are in o.xlsx. ")
+            completed.code == 1
+            and completed.stderr == ""
+            and completed.stdout.startswith("2 of 4 deals are in o.xlsx. ")
         )
         retry_command = "dealkit deals export --ids o.xlsx.failed.xlsx --out o-2.xlsx"
         assert completed.stdout.splitlines()[-1].strip() == retry_command

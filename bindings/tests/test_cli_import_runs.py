@@ -336,7 +336,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     completed = imports.command(*resolve, "--yes", key="")
     assert completed.code == 2 and words in completed.stderr and "0 rows recorded" not in completed.stdout
     completed = imports.command(*resolve, key="")
-    assert completed.code == 2 and "Cannot ask for confirmation: input is not a terminal." in completed.stderr
+    assert completed.code == 2 and words in completed.stderr
     imports.fill_in({"4": "none"})
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
@@ -707,6 +707,16 @@ def test_consecutive_service_errors_end_the_import(
     imports.sandbox.clear_faults()
     completed = imports("--ledger", "l.ledger", "--resend-unknown")
     assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
+
+
+def test_no_printed_command_resends_unknown_rows(imports: TableImport) -> None:
+    """A user who copies it after a second failure would create the agents of the first requests twice."""
+    imports.write(3)
+    imports.sandbox.fail_next(process_then_reset=True, method="POST", times=None)
+    assert imports("--concurrency", "1").code == 1
+    completed = imports("--resend-unknown", "--concurrency", "1")
+    commands = [line for line in completed.stdout.splitlines() if line.startswith("  dealkit agents import")]
+    assert commands == ["  dealkit agents import agents.csv --concurrency 1 --yes"]
 
 
 def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:

@@ -494,7 +494,7 @@ def test_a_full_disk_while_writing_the_report_loses_no_outcome(imports: TableImp
     report.mkdir()
     imports.sandbox.release()
     completed = finish_command(process)
-    assert completed.code == 4 and "agents.csv.report.csv cannot be written: Is a directory" in completed.stderr
+    assert completed.code == 4 and "agents.csv.report.csv cannot be written: it is a folder." in completed.stderr
     assert parse_counts(completed.stdout)["created"] == 30
 
 

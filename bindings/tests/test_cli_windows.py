@@ -4,6 +4,7 @@ encodings of its output.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import subprocess
@@ -123,6 +124,28 @@ def test_output_does_not_fail_in_a_console_with_few_characters() -> None:
                 )
                 if arguments == ["deal", "d"]:
                     assert f"external_id  {shown}" in completed.stdout.decode(encoding).replace("\r\n", "\n")
+
+
+def test_a_file_that_excel_has_open_is_named(
+    dealkit_sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ids.txt").write_text("d_1\n")
+    (tmp_path / "agents.csv").write_text("email,first_name,last_name\na@example.com,A,B\n")
+
+    def reject_open_file(_source: object, _target: object) -> None:
+        """Raises the error of Windows for a file that another program has open."""
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", reject_open_file)
+    export = ["deals", "export", "--ids", "ids.txt", "--out", "deals.csv"]
+    for command, name in (
+        (export, "deals.csv"),
+        (["agents", "import", "agents.csv", "--yes"], "agents.csv.report.csv"),
+    ):
+        completed = run_command(*command, url=dealkit_sandbox.url, cwd=tmp_path)
+        reason = "access is denied. Is it open in another program, such as Excel?"
+        assert completed.code == 4 and f"dealkit: {name} cannot be written: {reason}\n" in completed.stderr
+    assert dealkit_sandbox.agents == []
 
 
 class Console(io.RawIOBase):

@@ -13,6 +13,9 @@ PAGE = "reference/command"
 # The group of options that several commands share. The page describes it once.
 SERVICE = "the service"
 
+# The headings of the tables of argparse's own groups.
+HEADS = {"positional arguments": "argument", "options": "option"}
+
 
 def format_text(text: str) -> str:
     """Formats a help text: options, variables and file extensions become code."""
@@ -30,24 +33,22 @@ def format_actions(parser: argparse.ArgumentParser, head: str, actions: Iterable
     return format_table([head, "meaning"], rows) if rows else []
 
 
-def list_options(parser: argparse.ArgumentParser, title: str) -> list[argparse.Action]:
-    """Returns the arguments or options of a group, without `--help`."""
-    return [
-        action
+def list_groups(parser: argparse.ArgumentParser) -> dict[str, list[argparse.Action]]:
+    """Returns the arguments and options of a command by the titles of their groups, without `--help`."""
+    return {
+        str(group.title): [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
         for group in parser._action_groups
-        if group.title == title
-        for action in group._group_actions
-        if not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)
-    ]
+    }
 
 
 def format_command(parser: argparse.ArgumentParser) -> list[str]:
     usage = parser.format_usage().removeprefix("usage: ").strip()
     lines = ["", f"## {parser.prog}", "", format_text(parser.description or ""), "", "```text", usage, "```"]
-    lines += format_actions(parser, "argument", list_options(parser, "positional arguments"))
-    lines += format_actions(parser, "option", list_options(parser, "options"))
-    if list_options(parser, SERVICE):
-        lines += ["", "The command also takes [the options for the service](#options-for-the-service)."]
+    for title, actions in list_groups(parser).items():
+        if title == SERVICE:
+            lines += ["", "The command also takes [the options for the service](#options-for-the-service)."]
+        else:
+            lines += format_actions(parser, HEADS.get(title, title), actions)
     return lines
 
 
@@ -59,9 +60,9 @@ def render_markdown() -> str:
     root = build_parser()
     commands = [*list_commands(root)]
     lines = [line for command in commands for line in format_command(command)]
-    with_service = next(command for command in commands if list_options(command, SERVICE))
+    with_service = next(command for command in commands if SERVICE in list_groups(command))
     lines += ["", "## Options for the service", ""]
-    lines += format_actions(with_service, "option", list_options(with_service, SERVICE))
+    lines += format_actions(with_service, "option", list_groups(with_service)[SERVICE])
     lines += ["", "## Environment variables", ""]
     lines += format_table(
         ["variable", "meaning"], [[f"`{name}`", format_text(text)] for name, text in ENVIRONMENT.items()]

@@ -20,7 +20,7 @@ from dealkit._cli.csv_tables import (
 )
 from dealkit._cli.excel_tables import is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
-from dealkit._cli.files import file_display_name, is_utf8, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, is_utf8, open_replacement, output_file_exists
 from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.terminal import escape_controls
 
@@ -122,7 +122,9 @@ def _write_file(path: Path, rows: Iterable[Iterable[object]], delimiter: str, sh
             else:
                 write_table(file, rows, delimiter)
     except OSError as error:
-        raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+        raise CommandError(
+            f"{file_display_name(path)} cannot be written: {explain_os_error(error)}", UNWRITABLE
+        ) from error
 
 
 def is_workbook_name(path: Path) -> bool:

@@ -19,7 +19,7 @@ from dealkit._cli.agent_fields import ALL_FIELDS, FIELDS, FULL_NAME, FULL_NAMES,
 from dealkit._cli.csv_tables import normalize_column_name
 from dealkit._cli.date_formats import display_format, to_strptime
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
-from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, open_replacement, output_file_exists
 from dealkit._cli.role_words import normalize_word
 from dealkit._cli.terminal import escape_controls
 
@@ -206,7 +206,7 @@ def read_mapping(path: Path) -> ImportSettings:
         # Notepad may add a byte-order mark.
         document = tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{name} cannot be read: {explain_os_error(error)}") from None
     except UnicodeDecodeError:
         raise CommandError(f"{name} is not UTF-8: save it with this encoding") from None
     except tomllib.TOMLDecodeError as error:
@@ -291,7 +291,9 @@ def write_mapping(path: Path, settings: ImportSettings, comments: Mapping[tuple[
         with open_replacement(path) as file:
             file.write("".join(lines).encode())
     except OSError as error:
-        raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+        raise CommandError(
+            f"{file_display_name(path)} cannot be written: {explain_os_error(error)}", UNWRITABLE
+        ) from error
 
 
 def _format_table(name: str, values: Mapping[str, str], comments: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from dealkit._cli.terminal import (
     format_count,
     format_pairs,
     format_table,
+    is_terminal,
     ledger_display_name,
     print_result,
 )
@@ -151,11 +153,12 @@ def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[Report
         )
         hidden_count = len(suspicious_rows) - _MAX_UNRESOLVED_SHOWN
         more_text = f" and {hidden_count:,} more" if hidden_count > 0 else ""
-        if options.yes:
+        # Without a terminal, the advice to use --yes would lead here again.
+        if options.yes or not is_terminal(sys.stdin):
             raise CommandError(
                 f"Nothing was recorded: these entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. If you do not "
                 f"know yet whether there is an agent, leave agent_id empty. Enter {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}. If the entries are "
-                "ids, repeat the command without --yes, and confirm them."
+                "ids, repeat the command in a terminal, without --yes, and confirm them."
             )
         confirm(
             f"These entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. Are they ids of agents?"

@@ -23,7 +23,7 @@ from dealkit._cli.deal_ids import FAILED_COLUMNS, DealIds
 from dealkit._cli.excel_tables import SHEET_NAME, is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.export_formats import ExportFormat
-from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, open_replacement, output_file_exists
 
 # Identifies the file type and its version in SQLite's header.
 _APPLICATION_ID = int.from_bytes(b"dea7")
@@ -235,7 +235,7 @@ class PartialExport:
             # The lowest byte of SQLite's extended code is the primary code.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
                 raise self._damage_error() from None
-            reason = getattr(error, "strerror", None) or error
+            reason = explain_os_error(error) if isinstance(error, OSError) else error
             raise CommandError(f"{file_display_name(self._out)} cannot be written: {reason}", UNWRITABLE) from error
 
 

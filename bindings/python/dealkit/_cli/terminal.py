@@ -301,10 +301,15 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_command(arguments: Sequence[str]) -> str:
-    """Formats a command that the user can enter again in the shell. A ledger's URL is shown without user and password."""
+    """Formats a command that the user can enter again in the shell. A ledger's URL is shown without user and password.
+
+    Leaves out --resend-unknown: the repeated command would send unknown rows once more, and could create agents twice.
+    """
     parts = []
     for index, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
+        if argument == "--resend-unknown":
+            continue
         if equals and option == "--ledger":
             parts.append(f"{option}={ledger_display_name(value)}")
         elif arguments[index - 1 : index] == ["--ledger"] or (index == 2 and arguments[0] == "ledger"):
