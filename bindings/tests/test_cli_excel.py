@@ -584,6 +584,10 @@ def test_the_delimiter_must_fit_the_format(
     completed = export("--ids", "ids.txt", "--out", "o.xlsx", "--delimiter", "tab")
     assert completed.code == 2 and "--delimiter is only for .csv files" in completed.stderr
     assert not sandbox.requests
+    # The command for the failures has the same delimiter.
+    sandbox.fail_next(status=409, times=1)
+    completed = export("--ids", "ids.txt", "--out", "f.csv", "--delimiter", "|")
+    assert completed.stdout.endswith("  dealkit deals export --ids f.csv.failed.csv --out f-2.csv --delimiter pipe\n")
     # A stopped export does not continue with another delimiter.
     sandbox.fail_next(status=401, times=None, path="/v1/deals/g_2")
     command = ["--ids", "ids.txt", "--out", "o.csv", "--concurrency", "1"]
