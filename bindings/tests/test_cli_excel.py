@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import random
@@ -429,6 +430,21 @@ def test_a_sheet_has_at_most_a_million_rows(path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(excel_tables, "MAX_DATA_ROWS", 2)
     with open(path, "wb") as file, pytest.raises(CommandError, match="at most 2 rows and a header"):
         write_workbook(file, [["id"], [1], [2], [3]])
+
+
+def test_a_workbook_that_cannot_be_written(path: Path) -> None:
+    """The error of the disk or of the rows is raised, without others from openpyxl's generators and archive."""
+
+    def interrupted_rows() -> Iterator[list[str]]:
+        yield from [["a"]] * 1000
+        raise KeyboardInterrupt
+
+    with open(path, "wb") as file, pytest.raises(KeyboardInterrupt):
+        write_workbook(file, interrupted_rows())
+    # The device has no space.
+    with pytest.raises(OSError, match="No space left on device"), open("/dev/full", "wb", buffering=0) as file:
+        write_workbook(file, [["a"]])
+    gc.collect()
 
 
 @pytest.fixture
