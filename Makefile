@@ -38,7 +38,7 @@ SCHEMATHESIS_EXAMPLES ?= 100
 # processors, so it should be the longest.
 SIDE_BY_SIDE = $(PYTHON) .ci/side_by_side.py $(MAKE)
 
-.PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz simulate soak soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
+.PHONY: needs-build demo test test-rust test-features test-contract test-python lint lint-rust lint-python lint-openapi docs site pictures fmt wheel bench bench-docs bench-rust bench-python bench-server bench-rate bench-jobs bench-quick bench-ratios fuzz simulate soak soak-simulation soak-mutants soak-faults soak-contract soak-python soak-ledger soak-network test-network test-browser test-site needs-chromium test-engines server-static needs-buildah image test-container sdist notices check-dist one-file check-release test-crates check-publish check-floors check-msrv check-deny check-semver check-changelog check-workflows check-wheel release test-pythons
 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -338,6 +338,10 @@ check-dist: $(RELEASE_TOOLS)/installed
 	$(RELEASE_TOOLS)/bin/python release/check_dist.py $(DIST)/*
 	$(RELEASE_TOOLS)/bin/twine check --strict $(DIST)/*
 	$(RELEASE_TOOLS)/bin/python release/try_wheel.py $(DIST)
+
+## Bundles the command in the wheel of `make wheel` and Python itself into one file: target/one-file/dealkit. A trial, not published.
+one-file:
+	$(PYTHON) release/one_file.py $(DIST) target/one-file
 
 # Release checks that are slow, or need more programs than the tests.
 NIGHTLY ?= nightly

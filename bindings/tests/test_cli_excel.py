@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import random
@@ -431,6 +432,21 @@ def test_a_sheet_has_at_most_a_million_rows(path: Path, monkeypatch: pytest.Monk
         write_workbook(file, [["id"], [1], [2], [3]])
 
 
+def test_a_workbook_that_cannot_be_written(path: Path) -> None:
+    """The error of the disk or of the rows is raised, without others from openpyxl's generators and archive."""
+
+    def interrupted_rows() -> Iterator[list[str]]:
+        yield from [["a"]] * 1000
+        raise KeyboardInterrupt
+
+    with open(path, "wb") as file, pytest.raises(KeyboardInterrupt):
+        write_workbook(file, interrupted_rows())
+    # The device has no space.
+    with pytest.raises(OSError, match="No space left on device"), open("/dev/full", "wb", buffering=0) as file:
+        write_workbook(file, [["a"]])
+    gc.collect()
+
+
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(generate=5, seed=7) as sandbox:
@@ -586,6 +602,10 @@ def test_the_delimiter_must_fit_the_format(
     completed = export("--ids", "ids.txt", "--out", "o.xlsx", "--delimiter", "tab")
     assert completed.code == 2 and "--delimiter is only for .csv files" in completed.stderr
     assert not sandbox.requests
+    # The command for the failures has the same delimiter.
+    sandbox.fail_next(status=409, times=1)
+    completed = export("--ids", "ids.txt", "--out", "f.csv", "--delimiter", "|")
+    assert completed.stdout.endswith("  dealkit deals export --ids f.csv.failed.csv --out f-2.csv --delimiter pipe\n")
     # A stopped export does not continue with another delimiter.
     sandbox.fail_next(status=401, times=None, path="/v1/deals/g_2")
     command = ["--ids", "ids.txt", "--out", "o.csv", "--concurrency", "1"]

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from dealkit._cli.csv_tables import TableRow, join_names
 from dealkit._cli.excel_files import (
@@ -356,12 +357,14 @@ def write_workbook(file: IO[bytes], rows: Iterable[Iterable[object]], sheet: str
                     f"A sheet of Excel holds at most {MAX_DATA_ROWS:,} rows and a header. Write a .csv file instead"
                 )
             worksheet.append([make_cell(value, is_header=not number) for value in row])
+        # Unlike `workbook.save`, closes the archive if an error occurs.
+        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+            openpyxl.writer.excel.ExcelWriter(workbook, archive).save()
     except BaseException:
         # Ends openpyxl's generators, which would otherwise print errors when they are deleted.
         with suppress(Exception):
             worksheet.close()
         raise
-    workbook.save(file)
 
 
 class _CellFactory:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dealkit import APIStatusError, AuthenticationError, DealkitError
+from dealkit._cli.csv_tables import DELIMITERS
 from dealkit._cli.deal_ids import DealIds, is_deal_missing, read_ids
 from dealkit._cli.error_messages import SERVICE_ERRORS, format_error, to_command_error
 from dealkit._cli.exit_codes import DONE, INCOMPLETE, INTERRUPTED, CommandError
@@ -150,9 +151,11 @@ def _print_summary(out: Path, options: Namespace, deal_count: int, failures: lis
             f"{format_count(failed_count - missing_count, 'deal')} could not be retrieved, for the reasons in the column message. Once they "
             "are solved, retrieve the rest into another file:"
         )
-        print_result(
-            f"  {format_command(['deals', 'export', '--ids', str(failures_path(out)), '--out', str(retry_path)])}"
-        )
+        retry_arguments = ["deals", "export", "--ids", str(failures_path(out)), "--out", str(retry_path)]
+        if options.delimiter is not None:
+            names = {delimiter: name for name, delimiter in DELIMITERS.items()}
+            retry_arguments += ["--delimiter", names[options.delimiter]]
+        print_result(f"  {format_command(retry_arguments)}")
     return INCOMPLETE
 
 
