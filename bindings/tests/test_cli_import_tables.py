@@ -164,7 +164,7 @@ DAMAGED = [
     ("?ukasz", "first_name", "has a question mark at a letter", False),
     ("Jos?", "first_name", "has a question mark at a letter", False),
     ("M³ller", "last_name", "contains a symbol", False),
-    ("1899-12-30", "date_of_birth", "makes the agent older than 100", False),
+    ("1899-11-30", "date_of_birth", "makes the agent older than 100", False),
     ("2054-01-31", "date_of_birth", "makes the agent younger than 16", False),
     ("2090-01-31", "date_of_birth", "makes the agent younger than 16", False),
 ]

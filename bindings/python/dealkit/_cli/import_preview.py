@@ -18,7 +18,15 @@ from dealkit._cli.date_formats import display_format
 from dealkit._cli.import_plan import ImportPlan
 from dealkit._cli.import_rows import NOT_A_PERSON
 from dealkit._cli.shells import quote
-from dealkit._cli.terminal import colorize, escape_controls, format_command, format_pairs, format_table, print_result
+from dealkit._cli.terminal import (
+    colorize,
+    escape_controls,
+    format_command,
+    format_count,
+    format_pairs,
+    format_table,
+    print_result,
+)
 
 _SAMPLE_COUNT = 3
 # The number of rows in which instructive samples are searched.
@@ -53,6 +61,12 @@ def print_table(plan: ImportPlan) -> None:
     if plan.mapping.missing and plan.mapping_path and not plan.source.has_reasons:
         missing = ", ".join(map(escape_controls, plan.mapping.missing))
         notes.append(f"The mapping file has columns that this table does not have: {missing}.")
+    if placeholders := plan.evidence.placeholders:
+        cells = [
+            f"{escape_controls(text)} in {plan.mapping.column_for_field(field)} ({format_count(count, 'row')})"
+            for (field, text), count in placeholders.most_common(_MAX_WORDS_SHOWN)
+        ]
+        notes.append(f"Read as empty: {', '.join(cells)}.")
     for note in notes:
         print_result(note)
     if notes:
@@ -153,7 +167,7 @@ def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
     ignore = quote(["--ignore", column])
     if len(words) > _MAX_WORDS_SHOWN:
         return f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
-    counts = {word: f"{count:,} row{'s' * (count != 1)}" for word, count in words.items()}
+    counts = {word: format_count(count, "row") for word, count in words.items()}
     if plan.mapping_path:
         lines = [f"  {escape_controls(word)}   {text}" for word, text in counts.items()]
         advice = f"In {escape_controls(str(plan.mapping_path))}, replace the question mark after each with its role"
