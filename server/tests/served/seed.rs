@@ -85,7 +85,7 @@ fn errors_contain_the_position() {
         ),
         (
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
-            ": is not strict JSON: expected value at line 2 column 8",
+            ": is not strict JSON: expected a value at line 2 column 8",
         ),
         (
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
