@@ -1,6 +1,6 @@
 //! Request processing without sockets: runs the checks in the specified order, then the operation.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, io, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{UnknownFields, internal::wire};
@@ -29,6 +29,7 @@ use crate::{
     },
     state::{
         agent::CreatedAgent,
+        deals_file,
         seed::{SeedDeal, SeedError},
     },
 };
@@ -197,6 +198,40 @@ impl Service {
         let deal = deal.into().check("deal")?;
         let insert_result = self.default_namespace().store.insert_deal(deal);
         insert_result.map_err(|_| SeedError::StoreFull)
+    }
+
+    /// Saves the present deals to a file, a JSON array with each deal as it is served, byte for byte.
+    /// [`SandboxBuilder::deals_file`](crate::SandboxBuilder::deals_file) and the flag `--deals` read such a file.
+    ///
+    /// # Errors
+    /// If the file cannot be written. In that case, an existing file stays unchanged.
+    pub fn save_deals(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        deals_file::save(&self.default_namespace().store, path.as_ref())
+    }
+
+    /// Reads the files of [`SandboxBuilder::deals_file`](crate::SandboxBuilder::deals_file) again, and replaces all deals, as if the
+    /// sandbox had been started now. Agents, faults and requests stay. [`reset`](Self::reset) restores these deals from now on.
+    ///
+    /// ```
+    /// use dealkit_server::Sandbox;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("deals.json");
+    /// Sandbox::builder().start()?.save_deals(&file)?; // the samples
+    /// let sandbox = Sandbox::builder().deals_file(&file).start()?;
+    /// std::fs::write(&file, r#"[{"id": "won", "status": "CLOSED"}]"#)?;
+    /// sandbox.reload_deals()?;
+    ///
+    /// std::fs::write(&file, r#"[{"status": "OPEN"}]"#)?;
+    /// let error = sandbox.reload_deals().unwrap_err().to_string();
+    /// assert!(error.ends_with("deals.json: index 0: /id: a required field is missing"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the sandbox has no file of deals, a file cannot be read, or deals are invalid. In that case, nothing changes.
+    pub fn reload_deals(&self) -> Result<(), SeedError> {
+        self.0.namespaces.reload_deals(self.default_namespace())
     }
 
     /// Adds a fault. It applies to the next request to /v1, or to the requests that it selects.

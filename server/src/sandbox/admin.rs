@@ -27,7 +27,12 @@ use crate::{
         route::{MatchedPath, Route, matches_template},
     },
     json,
-    state::{agent::CreatedAgent, seed::SeedDeal},
+    state::{
+        agent::CreatedAgent,
+        deals_file::DealsWriter,
+        seed::{SeedDeal, SeedError},
+        store::StoreLimit,
+    },
 };
 
 /// Path prefix of the control interface.
@@ -39,6 +44,9 @@ const MAX_PAGE_SIZE: usize = 1_000;
 
 /// Maximum size of a page's entries in bytes. A larger entry is alone on its page.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// Maximum size of all deals in one response.
+const MAX_EXPORT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The path of the list of requests, which supports the query parameter `wait`.
 const REQUESTS_PATH: &str = "/__sandbox/requests";
@@ -89,8 +97,17 @@ routes! {
     };
     GET "/__sandbox/agents" Authorized list_agents;
     GET "/__sandbox/deals" Authorized list_deals;
+    GET "/__sandbox/deals.json" Authorized export_deals;
     GET "/__sandbox/deals/{id}" Authorized get_deal;
     PUT "/__sandbox/deals/{id}" Authorized put_deal;
+    POST "/__sandbox/reload" Authorized |call, _| {
+        let reload_result = call.namespaces.reload_deals(&call.namespace);
+        reload_result.map_err(|error| match error {
+            SeedError::StoreFull => store_full_rejection(StoreLimit::Bytes),
+            error => Rejection::new(ProblemType::INVALID_DEALS_FILE, error.to_string()),
+        })?;
+        no_content()
+    };
     PUT "/__sandbox/keys" Authorized accept_keys;
     POST "/__sandbox/reset" Authorized |call, _| {
         call.namespace.reset();
@@ -336,6 +353,33 @@ fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
         Some((id, json))
     });
     Ok(build_page("deals", limit, entries, None))
+}
+
+/// Responds with a file of deals: all of them, or with `limit` up to that number and the size of a page.
+fn export_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let (max_count, max_bytes) = match call.query.limit {
+        Some(limit) => (limit, MAX_PAGE_BYTES),
+        None => (usize::MAX, MAX_EXPORT_BYTES),
+    };
+    let mut writer = DealsWriter::new(Vec::new());
+    let (mut count, mut size) = (0, 0);
+    let after_id = call.query.after_id.as_deref();
+    let export_result = call.namespace.store.try_for_each_deal(after_id, |json| {
+        size += json.len();
+        if count == max_count || (count > 0 && size > max_bytes) {
+            return Err(());
+        }
+        count += 1;
+        // Writing to memory cannot fail.
+        writer.write_deal(json).map_err(drop)
+    });
+    if export_result.is_err() && call.query.limit.is_none() {
+        return Err(invalid_query(
+            "There are more than 64 MiB of deals: get them in parts, with ?limit=1000 and then ?after=ID, the last id of the part.",
+        ));
+    }
+    let array = writer.finish().unwrap_or_default();
+    Ok(response(StatusCode::OK, wire::JSON, array))
 }
 
 fn get_deal(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {

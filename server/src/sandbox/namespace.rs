@@ -17,6 +17,7 @@ use crate::{
     },
     state::{
         memory_budget::{MemoryBudget, Reservation},
+        seed::{SeedError, SeedSources},
         store::{SeedDeals, Store},
     },
 };
@@ -73,7 +74,9 @@ impl SettingsChange {
 /// The initial state of each namespace, and the memory budgets that all namespaces share.
 #[derive(Debug)]
 pub(crate) struct InitialState {
-    pub(crate) seed_deals: SeedDeals,
+    pub(crate) seed_sources: SeedSources,
+    /// The deals of the next namespace, last read from the sources.
+    pub(crate) seed_deals: Mutex<SeedDeals>,
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
     pub(crate) rate_limit: Option<NonZeroU16>,
@@ -94,7 +97,7 @@ impl Namespace {
             store: Store::new(
                 initial.max_agents,
                 &initial.store_budget,
-                &initial.seed_deals,
+                &initial.seed_deals.lock(),
             ),
             faults: PendingFaults::new(&initial.fault_budget),
             journal: Journal::new(&initial.journal_budget),
@@ -229,6 +232,26 @@ impl Namespaces {
         let namespace = Arc::new(Namespace::new(key, &self.initial, reservation));
         self.key_namespaces.insert(name, Arc::clone(&namespace));
         Ok(namespace)
+    }
+
+    /// Reads the files of deals again, and replaces the namespace's deals. The default namespace's deals are also the initial deals of
+    /// later namespaces.
+    ///
+    /// # Errors
+    /// If there is no file, or a deal is invalid. In that case, nothing changes.
+    pub(crate) fn reload_deals(&self, namespace: &Namespace) -> Result<(), SeedError> {
+        let deals = self.initial.seed_sources.reload()?;
+        let is_default = std::ptr::eq(namespace, &*self.default);
+        // Only the deals of other namespaces count towards the budget, as at the start of the server.
+        let budget = (!is_default).then_some(&self.initial.store_budget);
+        namespace
+            .store
+            .replace_deals(&deals, budget)
+            .map_err(|_| SeedError::StoreFull)?;
+        if is_default {
+            *self.initial.seed_deals.lock() = deals;
+        }
+        Ok(())
     }
 
     /// Deletes a namespace. Returns false for the default one, which cannot be deleted. Requests in flight get their responses;
