@@ -17,15 +17,17 @@ use crate::{
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Fault, InvalidFault, PendingFault, RecordedRequest, UnknownVariant, Variant, WaitTimeout,
+        Fault, InvalidFault, PendingFault, RecordedRequest, RequestPattern, UnknownVariant,
+        Variant, VerifyError, WaitTimeout,
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, ResolvedFault},
         namespace::{Namespace, NamespaceError, Namespaces},
-        pending_faults::SelectedFault,
+        pending_faults::FaultSelection,
         rate_limit::{Bucket, Quota},
+        request_pattern::RequestParts,
         variant::VARIANT_HEADER,
-        variant_rewrite,
+        variant_rewrite, verify,
     },
     state::{
         agent::CreatedAgent,
@@ -290,6 +292,38 @@ impl Service {
         self.default_namespace().journal.find(usize::MAX, |_| true)
     }
 
+    /// Checks that exactly `times` of the [`requests`](Self::requests) match the pattern.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit::{AgentProfile, CreateAgent, Client};
+    /// use dealkit_server::{RequestPattern, Sandbox};
+    /// use serde_json::json;
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// let ada = CreateAgent::builder().email("ada@example.com").first_name("Ada").last_name("Lovelace");
+    /// client.agents().create(ada.profile(AgentProfile::new()).build()?).await?;
+    ///
+    /// let creates = RequestPattern::new().method("POST").path("/v1/agents");
+    /// sandbox.verify(1, creates.clone().body(json!({"email": "ada@example.com"})))?;
+    /// let error = sandbox.verify(1, creates.body(json!({"email": "bob@example.com"}))).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "expected 1 request: POST /v1/agents with a body; found 0\n\
+    ///      These requests have arrived:\n  \
+    ///      1. POST /v1/agents 201: differs in body /email"
+    /// );
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If another number of requests match. The message lists the requests that arrived and what differs, without values. Also if
+    /// no request can match, because of its path for example.
+    pub fn verify(&self, times: usize, pattern: RequestPattern) -> Result<(), VerifyError> {
+        verify::verify(&self.default_namespace().journal, times, &pattern)
+    }
+
     /// Waits until at least `count` requests to /v1 that satisfy `matches` have got a response or lost their connection, and
     /// returns them. This is for tests of background work. It works on any Tokio runtime. Earlier requests count too.
     ///
@@ -440,17 +474,27 @@ impl Service {
         &self.0.namespaces.default
     }
 
-    /// Selects the fault for a request: the fault in its header, or a pending one.
-    pub(crate) fn select_fault(&self, caller: &Caller, head: &Parts) -> Option<SelectedFault> {
+    /// Selects the fault for a request: the fault in its header, or a pending one. `body` is `None` until it has arrived.
+    pub(crate) fn select_fault(
+        &self,
+        caller: &Caller,
+        head: &Parts,
+        body: Option<&[u8]>,
+    ) -> FaultSelection {
         if is_admin_request(head) {
-            return None;
+            return FaultSelection::default();
         }
         let faults = &caller.namespace.faults;
         match self.parse_fault_header(head) {
-            Ok(None) => faults.select(&head.method, head.uri.path()),
-            Ok(Some(fault)) => Some(faults.hold_if_needed(Arc::new(fault))),
+            Ok(None) => faults.select(RequestParts {
+                method: &head.method,
+                path: head.uri.path(),
+                headers: &head.headers,
+                body,
+            }),
+            Ok(Some(fault)) => faults.hold_if_needed(Arc::new(fault)),
             // `check_head` rejects the invalid header.
-            Err(_) => None,
+            Err(_) => FaultSelection::default(),
         }
     }
 

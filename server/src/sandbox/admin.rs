@@ -17,6 +17,7 @@ use crate::sandbox::{
     fault::Fault,
     journal::RecordedRequest,
     namespace::{Namespace, Namespaces, SettingsChange},
+    verify::{self, VerifyError},
 };
 use crate::{
     contract::{
@@ -26,7 +27,6 @@ use crate::{
         response::{empty_response, response},
         route::{MatchedPath, Route, matches_template},
     },
-    json,
     state::{
         agent::CreatedAgent,
         deals_file::DealsWriter,
@@ -91,6 +91,7 @@ routes! {
         no_content()
     };
     DELETE "/__sandbox/faults/{id}" Authorized remove_fault;
+    POST "/__sandbox/verify" Authorized verify_requests;
     POST "/__sandbox/release" Authorized |call, _| {
         let body = json!({"released": call.namespace.release()}).to_string();
         Ok(response(StatusCode::OK, wire::JSON, body))
@@ -254,9 +255,7 @@ fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 
 fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
     let invalid = |detail: String| Rejection::new(ProblemType::INVALID_FAULT, detail);
-    let text = json::check(body)
-        .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
-    let id = Fault::from_json(text)
+    let id = Fault::from_json(body)
         .and_then(|fault| call.namespace.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
@@ -274,6 +273,19 @@ fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     ))
 }
 
+fn verify_requests(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail: String| Rejection::new(ProblemType::INVALID_PATTERN, detail);
+    let (times, pattern) = verify::parse(body).map_err(invalid)?;
+    match verify::verify(&call.namespace.journal, times, &pattern) {
+        Ok(()) => no_content(),
+        Err(VerifyError::InvalidPattern(detail)) => Err(invalid(detail)),
+        Err(error) => {
+            let detail = error.to_string();
+            Err(Rejection::new(ProblemType::VERIFICATION_FAILED, detail))
+        }
+    }
+}
+
 /// Creates a namespace with an unused key.
 fn create_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let namespace = call.namespaces.create_with_new_key()?;
@@ -283,15 +295,8 @@ fn create_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 
 fn change_settings(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
     let invalid = |detail: String| Rejection::new(ProblemType::INVALID_SETTINGS, detail);
-    let change: SettingsChange = serde_json::from_slice(body).map_err(|_| {
-        invalid(r#"Send an object such as {"variant": "sparse", "strict": true}."#.to_owned())
-    })?;
-    let variants = change.parse_variants().map_err(invalid)?;
-    let mut settings = call.namespace.settings();
-    if let Some(variants) = variants {
-        settings.variants = variants;
-    }
-    settings.strict = change.strict.unwrap_or(settings.strict);
+    let change = SettingsChange::parse(body).map_err(invalid)?;
+    call.namespace.change_settings(change);
     no_content()
 }
 

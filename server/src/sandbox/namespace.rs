@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
+use dealkit::internal::json_kind::JsonKind;
 use parking_lot::{Mutex, MutexGuard};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::{
@@ -13,7 +13,8 @@ use crate::{
         problem::{ProblemType, Rejection},
     },
     sandbox::{
-        journal::Journal, pending_faults::PendingFaults, rate_limit::Bucket, variant::Variant,
+        fields::parse_object, journal::Journal, pending_faults::PendingFaults, rate_limit::Bucket,
+        variant::Variant,
     },
     state::{
         memory_budget::{MemoryBudget, Reservation},
@@ -57,17 +58,30 @@ pub(crate) struct Settings {
 }
 
 /// The settings to change: the body of `PUT /__sandbox/namespace`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub(crate) struct SettingsChange {
-    variant: Option<String>,
-    pub(crate) strict: Option<bool>,
+    variants: Option<Vec<Variant>>,
+    strict: Option<bool>,
 }
 
 impl SettingsChange {
-    pub(crate) fn parse_variants(&self) -> Result<Option<Vec<Variant>>, String> {
-        let variants = self.variant.as_deref().map(Variant::parse_list).transpose();
-        variants.map_err(|error| format!("variant: {error}"))
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
+        let mut change = Self::default();
+        for field in parse_object("the body", json)? {
+            match &*field.name {
+                // Null leaves a setting unchanged.
+                "variant" | "strict" if field.kind() == JsonKind::Null => {}
+                "variant" => {
+                    let names = field.read_string("names of variants, separated by commas")?;
+                    let variants = Variant::parse_list(&names.unwrap_or_default());
+                    let variants = variants.map_err(|error| format!("variant: {error}"))?;
+                    change.variants = Some(variants);
+                }
+                "strict" => change.strict = Some(field.read_bool()?),
+                _ => return Err(field.unknown(["variant", "strict"].into_iter())),
+            }
+        }
+        Ok(change)
     }
 }
 
@@ -110,6 +124,14 @@ impl Namespace {
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock()
+    }
+
+    pub(crate) fn change_settings(&self, change: SettingsChange) {
+        let mut settings = self.settings();
+        if let Some(variants) = change.variants {
+            settings.variants = variants;
+        }
+        settings.strict = change.strict.unwrap_or(settings.strict);
     }
 
     /// Replaces the accepted keys.

@@ -243,7 +243,6 @@ fn invalid_arguments_are_explained() {
             &["--max-agents", "many"],
             "expected a whole number, 0 or more",
         ),
-        (&["--generate", "-1"], "--generate"),
         (
             &["--rate-limit", "0"],
             "expected a whole number from 1 to 65535",
