@@ -69,8 +69,8 @@ class PendingFault:
     arguments: Mapping[str, Any] = field(hash=False)
     """The arguments of ``Sandbox.fail_next``: ``sandbox.fail_next(**fault.arguments)`` adds the fault again."""
     matched: int
-    """The number of requests that matched its ``method`` and ``path``, including those that its ``after`` or
-    ``probability`` excluded."""
+    """The number of requests that matched its ``method``, ``path``, ``request_header`` and ``request_body``, including
+    those that its ``after`` or ``probability`` excluded."""
     applied: int
     """The number of requests to which the fault was applied."""
 
