@@ -359,6 +359,7 @@ def test_faults_match_headers_and_bodies(any_sandbox: Sandbox) -> None:
     (pending,) = any_sandbox.faults
     assert pending.arguments["request_header"] == {"x-tenant": "7", "traceparent": True} and pending.matched == 1
     any_sandbox.fail_next(**pending.arguments)
+    assert repr(pending) == "PendingFault(id=2, status=418, request_header=<hidden>, times=None, matched=1, applied=1)"
     with pytest.raises(ValueError, match="request_body: expected an object, .* found an array"):
         any_sandbox.fail_next(status=422, request_body=["email"])  # type: ignore[arg-type]
 

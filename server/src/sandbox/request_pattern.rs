@@ -245,7 +245,7 @@ impl RequestPattern {
     }
 
     /// Returns the parts of the request that differ from the pattern: `method`, `header x-tenant`, `body /email`. Contains no
-    /// values, and of the names only those of the pattern.
+    /// values, and no names except the pattern's.
     pub(crate) fn differences(&self, request: RequestParts<'_>) -> Vec<String> {
         let mut differences = Vec::new();
         if !self.has_method(request) {
