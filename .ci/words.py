@@ -84,10 +84,6 @@ EXCEPTIONS: list[tuple[str, str, str]] = [
     ("bindings/tests/", "places", "decimal places"),
     ("bindings/tests/", "decimal_places", "decimal places"),
     ("bindings/tests/conftest.py", "collect_garbage", "garbage collection"),
-    ("bindings/python/dealkit/_cli/columns.py", "tells", "a message that a later change rewrites"),
-    ("bindings/python/dealkit/_cli/columns.py", "apart", "a message that a later change rewrites"),
-    ("bindings/python/dealkit/_cli/import_agents.py", "became of", "a message that a later change rewrites"),
-    ("bindings/python/dealkit/_cli/import_rows.py", "refused", "a message that a later change rewrites"),
     ("sdk/tests/wire/proxy.rs", "TOLD", "a marker in a child's output"),
     ("sdk/src/transport/connect/rustls_errors.rs", "come", "part of a message"),
 ]

@@ -100,7 +100,7 @@ def test_names_in_one_column_are_split_once_the_user_confirms(imports: TableImpo
     names = ["Ada Lovelace", "Hopper, Grace", "Ludwig van Beethoven", "María José García"]
     write_csv(imports, "Agent Name;Email", *(f"{name};a{at}@example.com" for at, name in enumerate(names)))
     completed = imports()
-    assert completed.code == 2 and "nothing was sent, because these settings need your confirmation" in completed.stderr
+    assert completed.code == 2 and "Nothing was sent, because these settings need your confirmation" in completed.stderr
     assert "--map 'Agent Name=first_name+last_name'" in completed.stderr and imports.sandbox.agents == []
     completed = imports.dry()
     assert "To confirm:\nThe column Agent Name has first and last names, which are split.\n" in completed.stdout
@@ -403,7 +403,8 @@ def test_the_sheet_is_chosen_by_the_user(imports: TableImport) -> None:
         terminal.wait_for("Create 1 agent at")
         terminal.enter("y\n")
         assert terminal.end() == 0
-    assert "--sheet is for Excel workbooks" not in terminal.screen
+    write_csv(imports, HEADER)
+    assert "--sheet is for Excel workbooks, and agents.csv is none" in imports.dry("--sheet", "Agents").stderr
 
 
 def test_a_table_in_windows_encoding_is_read_once_the_user_confirms(imports: TableImport) -> None:

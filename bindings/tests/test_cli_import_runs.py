@@ -110,7 +110,7 @@ def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
     assert completed.code == 0 and "has the e-mail address, but not the key (row 2)" in completed.stdout
     completed = imports()
-    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
+    assert "Nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
 
 

@@ -200,7 +200,7 @@ def test_likely_damaged_text_causes_a_warning(
     if stops:
         assert (
             completed.code == 2
-            and "nothing was sent: --yes cannot confirm" in completed.stderr
+            and "Nothing was sent: --yes cannot confirm" in completed.stderr
             and "row 3" in completed.stderr
         )
     assert (imports.sandbox.agents == []) == stops

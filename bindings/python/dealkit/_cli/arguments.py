@@ -268,7 +268,7 @@ def _add_import(group: Any) -> None:
     _add_argument(table, "--phone-country CODE", phone_help)
     _add_argument(table, "--encoding NAME", _ENCODING_HELP)
     key_help = (
-        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email); repeat it for "
+        "the column that identifies rows in the ledger (default: the column for profile.external_id, or else for email); repeat it for "
         "columns that identify a row only together"
     )
     _add_argument(table, "--key COLUMN", key_help, **_REPEATABLE)
@@ -294,7 +294,7 @@ def _add_import(group: Any) -> None:
         ".rejects.xlsx; none after a dry run)"
     )
     _add_argument(files, "--rejects FILE", rejects_help)
-    _add_delimiter(files, "that of the table")
+    _add_delimiter(files, "the delimiter of the table")
     _add_service(parser)
 
 

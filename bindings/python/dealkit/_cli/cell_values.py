@@ -28,7 +28,7 @@ ROLES = [role.value for role in Role]
 
 
 class ColumnEvidence:
-    """What the cells of a table show about the notation of its dates, phone numbers and roles."""
+    """Evidence in the cells of a table for the notation of its dates, phone numbers and roles."""
 
     def __init__(self) -> None:
         self.dates = DateColumn()
@@ -68,7 +68,7 @@ class CellParser:
             # Formats that leave no doubt about the order, such as those with the name of the month, remain readable.
             self.date_formats = [*settings.date_formats, *filter(is_order_certain, conclusion.formats)]
         self.uncertain_formats = [] if settings.date_formats else conclusion.uncertain
-        """The formats that the table's dates may have, if day and month cannot be told apart."""
+        """The possible formats of the table's dates, if it is not certain whether the day or the month comes first."""
         self.contradicting_rows = (
             contradicts(settings.date_formats, evidence.dates)
             if settings.date_formats
@@ -129,7 +129,7 @@ class CellParser:
         return any(is_order_certain(date_format) and parse_date(text, date_format) for date_format in self.date_formats)
 
     def explain(self, field: str, code: str, text: str) -> str | None:
-        """Returns a message for a rejected cell that is more exact than that of the rules, or None."""
+        """Returns a message for a rejected cell that is more exact than the message of the rules, or None."""
         match code:
             case "invalid_email":
                 return explain_email(text)

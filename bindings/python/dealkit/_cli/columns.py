@@ -126,7 +126,7 @@ class ColumnMapping:
         )
 
     def _similar_column(self, field: str) -> str | None:
-        """Returns the column without a field whose name is similar to those of a field."""
+        """Returns a column that holds no field, but whose name is similar to the names of a field."""
         if self._has_data_as_header:
             return None
         return next(

@@ -52,8 +52,8 @@ _LEDGER_LOST = ("broken", "moved", "not_a_ledger")
 
 _UNKNOWN_ADVICE = (
     "The agents of unknown rows may exist. Look for them at the service, or ask its operator, and enter what you find in the "
-    "report's column agent_id: the agent's id, or none if there is no agent an hour after the import (a request that was held "
-    "up may still arrive). Then record your entries, and send the rows without an agent:"
+    "report's column agent_id: the agent's id, or none if the operator confirms, an hour after the import, that there is no agent "
+    "(a request that was held up may still arrive). Then record your entries, and send the rows without an agent:"
 )
 _REJECTED_ADVICE = (
     "The service did not accept the rejected rows. Correct them: a row whose data differ is sent again. To send a row again "
@@ -67,7 +67,7 @@ class _Outputs(NamedTuple):
     report: Path
     rejects: Path
     delimiter: str
-    """The delimiter of CSV files: by default that of the table, because the user's spreadsheet program can read it."""
+    """The delimiter of CSV files: by default the delimiter of the table, which the user's spreadsheet program can read."""
 
 
 def run(options: Namespace) -> int:
@@ -269,18 +269,19 @@ def _reject_unconfirmed_rows(questions: _Questions, rows: ImportRows, options: N
         )
         if options.yes:
             raise CommandError(
-                "nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
-                "are sure that they are, leave out --yes"
+                "Nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
+                "are sure that they are, run the command on a terminal, leave out --yes, and confirm them there"
             )
     if questions.rows_with_new_keys and options.yes:
         raise CommandError(
-            "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
-            "their old keys, or leave out --yes"
+            "Nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
+            "their old keys. Or, if they are other agents, run the command on a terminal, leave out --yes, and confirm them there"
         )
     if options.yes and (damaged_rows := rows.damaged_row_numbers()):
         raise CommandError(
-            "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
-            f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
+            "Nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
+            f"letters ({format_row_numbers(damaged_rows)}). Correct them. Or run the command on a terminal, leave out --yes, and "
+            "confirm them there"
         )
 
 

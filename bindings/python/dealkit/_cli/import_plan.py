@@ -32,6 +32,10 @@ class ImportPlan:
         file_settings = read_mapping(self.mapping_path) if self.mapping_path else ImportSettings()
         self.settings = own_settings.merged_with(file_settings)
         """The settings of the import, including those that were found in the table."""
+        if own_settings.sheet and not is_workbook(self.path):
+            raise CommandError(
+                f"--sheet is for Excel workbooks, and {file_display_name(self.path)} is none: leave it out"
+            )
         self.confirmations: list[str] = []
         """Sentences about settings that a dry run has found and that the user must confirm by using its command."""
         is_dry_run = options.dry_run
@@ -94,7 +98,7 @@ class ImportPlan:
         ]
         if not is_dry_run:
             raise CommandError(
-                f"nothing was sent, because these settings need your confirmation: {'; '.join(texts)}. Run the command "
+                f"Nothing was sent, because these settings need your confirmation: {'; '.join(texts)}. Run the command "
                 f"with --dry-run to see the result, or confirm them: add\n  {self.mapping.unconfirmed()}"
             )
         self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]

@@ -218,13 +218,13 @@ def corrected_rows_command(plan: ImportPlan, options: Namespace, path: str) -> s
 
 def _without_options(arguments: Sequence[str], names: Collection[str]) -> list[str]:
     """Returns the arguments without options that take a value, and without --dry-run."""
-    kept: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
+    remaining: list[str] = []
+    unread = iter(arguments)
+    for argument in unread:
         name, equals_sign, _ = argument.partition("=")
         if name in names:
             if not equals_sign:
-                next(remaining, None)
+                next(unread, None)
         elif name != "--dry-run":
-            kept.append(argument)
-    return kept
+            remaining.append(argument)
+    return remaining

@@ -67,7 +67,7 @@ class ImportSettings:
         return None if value == UNDECIDED else value
 
     def merged_with(self, other: ImportSettings) -> ImportSettings:
-        """Returns these settings, completed by those of `other`."""
+        """Returns these settings, completed by the settings in `other`."""
         # A format that the user names replaces the formats of the mapping file, because two formats are ambiguous.
         return ImportSettings(
             self.sheet or other.sheet,

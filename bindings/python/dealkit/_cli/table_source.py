@@ -53,8 +53,6 @@ def open_table(
         sheet = read_sheet(path, settings.sheet, suggest)
         rows, delimiter, name, was_sheet_chosen, notes = sheet.rows, None, sheet.name, sheet.was_chosen, [*sheet.notes]
     else:
-        if settings.sheet and str(path) != STANDARD_INPUT and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-            raise CommandError(f"--sheet is for Excel workbooks, but {file_display_name(path)} is none")
         rows, delimiter = read_csv_rows(path, settings.encoding, lambda cells: _count_known_names(cells, is_known))
         name, was_sheet_chosen, notes = None, False, []
     first_rows = [*islice(rows, _MAX_ROWS_ABOVE)]
