@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import date
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealkit._cli import phone_numbers
 from dealkit._cli.agent_fields import FIELDS
 from dealkit._cli.column_names import FULL_NAME, match_column, match_columns, suggest_fields
 from dealkit._cli.date_formats import (
@@ -24,7 +24,14 @@ from dealkit._cli.date_formats import (
 from dealkit._cli.email_cells import explain_email
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.person_names import split_full_name
-from dealkit._cli.phone_numbers import PhoneColumn, explain_phone, make_phone_parser, normalize_international
+from dealkit._cli.phone_numbers import (
+    PhoneColumn,
+    doubt_phone,
+    explain_phone,
+    is_empty_phone,
+    make_phone_parser,
+    normalize_international,
+)
 from dealkit._cli.role_words import is_placeholder, match_role, normalize_word
 
 many = settings(max_examples=300, deadline=None)
@@ -416,7 +423,7 @@ def test_a_column_with_a_decisive_date_is_read_in_its_own_format(day: date, strp
 @pytest.fixture(params=["with the library", "without the library"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param == "without the library":
-        monkeypatch.setattr(phone_numbers, "_load_library", lambda: None)
+        monkeypatch.setitem(sys.modules, "phonenumbers", None)
         return False
     pytest.importorskip("phonenumbers")
     return True
@@ -433,6 +440,11 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ("Cell: +1 212 555 0123", "+12125550123"),
         ("+39 06 1234567", "+39061234567"),
         ("+49 30 1234567", "+49301234567"),
+        ("(+33) 6 12 34 56 78", "+33612345678"),
+        ("(+34) 636 000 529", "+34636000529"),
+        ("+(1) (212) 555-0123", "+12125550123"),
+        ("+4915100000012.0", "+4915100000012"),
+        ("+49 30 1234567.0", None),
         ("+1 212 555 0123 x5", None),
         ("+1 212 555 0123 / +1 212 555 0124", None),
         ("+49 30 1234567/68", None),
@@ -461,6 +473,8 @@ def test_numbers_with_a_country_code_need_no_country(text: str, number: str | No
         ("00 49 30 1234567", "+49301234567"),
         ("0049 (0)30 1234567", "+49301234567"),
         ("+49 30/1234567", "+49301234567"),
+        ("(0033) 6 12 34 56 78", "+33612345678"),
+        ("+33 6/12/34/56/78", "+33612345678"),
     ],
 )
 def test_only_the_library_removes_a_domestic_zero(text: str, number: str, library: bool) -> None:
@@ -474,6 +488,8 @@ def test_normalized_numbers_are_valid(text: str) -> None:
         assert number is None or number == text or re.fullmatch(r"\+[1-9]\d{4,14}", number)
     explain_phone(text, None)
     explain_phone(text, "US")
+    is_empty_phone(text)
+    doubt_phone(text)
     column = PhoneColumn()
     column.add(text)
     column.suggest_country()
@@ -497,7 +513,35 @@ def test_normalized_numbers_are_valid(text: str) -> None:
         ("US", "212-555-0123 x5", None),
         ("US", "212-555-0123 ext. 5", None),
         ("US", "212-555-0123 / 212-555-0124", None),
-        ("US", "2125550123.0", None),
+        ("US", "2125550123.0", "+12125550123"),
+        ("US", "12125550123.0", "+12125550123"),
+        ("US", "212/555/0123", "+12125550123"),
+        ("DE", "4915100000012.0", "+4915100000012"),
+        ("FR", "06/12/34/56/78", "+33612345678"),
+        ("BE", "0470/12/34/56", "+32470123456"),
+        ("FR", "(+33) 6 12 34 56 78", "+33612345678"),
+        ("ES", "(+34) 636 000 529", "+34636000529"),
+        # A number that begins with the country's own code is too long for another of this country.
+        ("FR", "33 6 12 34 56 78", "+33612345678"),
+        ("GB", "44 20 7946 0958", "+442079460958"),
+        ("ES", "34 636 000 529", "+34636000529"),
+        ("DE", "4930123456", "+4930123456"),
+        # A spreadsheet has removed the first zero.
+        ("DE", "1701234567", "+491701234567"),
+        ("FR", "612345678", "+33612345678"),
+        ("GB", "7912345678.0", "+447912345678"),
+        # These countries write numbers without a first zero.
+        ("BR", "11 98765-4321", "+5511987654321"),
+        ("IN", "98765 43210", "+919876543210"),
+        # A number of France, of Spain, of Norway, or without its first zero.
+        ("DE", "33 612345678", None),
+        ("DE", "33612345678", None),
+        ("FR", "636 000 529", None),
+        ("US", "47 92 34 56 78", None),
+        # 0151 23456789 in Germany, or +1 512 345 6789.
+        ("DE", "15123456789", None),
+        ("DE", "30 1234567", None),
+        ("DE", "030 1234567.0", None),
         ("US", "2.12556E+09", None),
         ("US", "1-800-FLOWERS", None),
         ("US", "555-0123", None),
@@ -519,7 +563,7 @@ def test_an_unknown_country_is_reported() -> None:
 
 
 def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phone_numbers, "_load_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(CommandError, match="dealkit\\[phone\\]"):
         make_phone_parser("US")
     column = PhoneColumn()
@@ -548,19 +592,29 @@ def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
         ("4.9151E+12", "digits are lost"),
         ("4,9151E+12", "digits are lost"),
         ("4915100000012.0", "ends in .0"),
+        ("(+33) 6 12 34 56 78 x12", "extension"),
+        ("225-555-0147x36", "extension"),
+        ("225-555-0147 ext36", "extension"),
+        ("(615) 555-O198", "letter O"),
+        ("615-555-o198", "letter O"),
+        ("615-555-l198", "write 1"),
+        ("030 1234567/68", "slash"),
         ("555-HOME", "letters"),
         ("Fax 212-555-0123", "letters"),
         ("12345", "too short"),
+        ("000-000-0000", "only zeros"),
+        ("0049 30 1234567", "write a plus sign"),
+        ("212-555-0123", "no country code"),
+        ("(212) 555-0123", "no country code"),
+        ("030/1234567", "no country code"),
+        # A number of Brazil with its area code.
+        ("11 98765-4321", "no country code"),
+        ("c: 212-555-0123", "no country code"),
         ("n/a", "no digits"),
         ("+49 (0)30 1234567", "zero after the country code"),
         ("", None),
-        ("212-555-0123", None),
-        ("(212) 555-0123", None),
-        ("030/1234567", None),
-        # A number of Brazil with its area code.
-        ("11 98765-4321", None),
         ("+15550100", None),
-        ("c: 212-555-0123", None),
+        ("(+33) 6 12 34 56 78", None),
     ],
 )
 def test_each_kind_of_wrong_phone_number_has_its_message(text: str, words: str | None, library: bool) -> None:
@@ -568,6 +622,87 @@ def test_each_kind_of_wrong_phone_number_has_its_message(text: str, words: str |
     assert (message is None) == (words is None)
     assert words is None or words in str(message)
     assert not text or text not in str(message)
+
+
+@pytest.mark.parametrize(
+    ("country", "text", "words"),
+    [
+        ("US", "212-555-012", "too few digits for a number of US"),
+        ("us", "555-0123", "too few digits for a number of US"),
+        ("US", "12", "too few digits for a number of US"),
+        ("US", "212-555-01234", "too many digits for a number of US"),
+        ("US", "47 92 34 56 78", "another country, write the plus sign"),
+        ("US", "123-456-7890", "is not a number of US"),
+        ("US", "212-555-O123", "letter O"),
+        ("DE", "33 612345678", "begins neither with a plus sign nor with 0: write the plus sign and the country code"),
+        ("DE", "30 1234567", "begins neither with a plus sign nor with 0"),
+        ("DE", "33612345678", "may have lost its plus sign or its first 0"),
+        ("DE", "15123456789", "may have lost its plus sign or its first 0"),
+        ("DE", "030 1234567/68", "slash"),
+        ("DE", "030 1234567.0", "writes numbers: remove it"),
+        ("FR", "06 12 34 56", "too few digits for a number of FR"),
+        ("ES", "136 000 529", "is not a number of ES"),
+        ("US", "(+33) 6 12 34 56 78 9", "more digits than a phone number"),
+    ],
+)
+def test_a_wrong_number_of_a_country_has_its_message(country: str, text: str, words: str) -> None:
+    assert make_phone_parser(country)(text) == text
+    assert words in str(explain_phone(text, country))
+
+
+@pytest.mark.parametrize(
+    "text", ["000-000-0000", "(000) 000-0000", "0", "+1 000 000 0000", "1-000-000-0000", "(   ) ___-____", " - "]
+)
+def test_zeros_and_empty_forms_mean_no_number(text: str) -> None:
+    assert is_empty_phone(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "030 1234567", "+1 800 000 0000", "000-000-0001", "n/a", "+15550100"])
+def test_other_numbers_are_not_empty(text: str) -> None:
+    assert not is_empty_phone(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ("+1212555012", "too few digits"),
+        ("+121255501234", "too many digits"),
+        ("+3361234567", "too few digits"),
+        ("+12125550123", None),
+        # A number without an area code, which the pages use as an example.
+        ("+15550100", None),
+        ("+999123456789", None),
+        ("212-555-012", None),
+        ("", None),
+    ],
+)
+def test_a_number_of_another_length_is_doubtful(number: str, words: str | None, library: bool) -> None:
+    message = doubt_phone(number)
+    assert (message is None) == (words is None or not library)
+    assert message is None or (words is not None and words in message)
+
+
+@pytest.mark.parametrize(
+    ("texts", "country", "count"),
+    [
+        ("636 000 529; 91 123 45 67; (+34) 636 000 530; 600 123 456", "ES", 3),
+        ("636 000 529; 600 12 34 56; 91 123 45 67; 93 234 56 78", "ES", 4),
+        # Madrid, or Szczecin in Poland. A number with a country code decides.
+        ("91 123 45 67; 93 234 56 78", None, 0),
+        ("91 123 45 67; 93 234 56 78; +34 600 123 456", "ES", 2),
+        ("0612345678; 0623456789; +33612345678", "FR", 2),
+        ("0612345678; 0623456789; +31612345678", "NL", 2),
+        ("0612345678; 0623456789; +33612345678; +31612345678", None, 0),
+        # Numbers of another country are no evidence against a clear one.
+        ("0171 1234567; 030 1234567; +33612345678", "DE", 2),
+        ("(212) 555-0123; 06 12 34 56 78; +12125550123", None, 0),
+    ],
+)
+def test_numbers_with_a_country_code_help_to_suggest_the_country(texts: str, country: str | None, count: int) -> None:
+    column = PhoneColumn()
+    for text in texts.split("; "):
+        column.add(text)
+    assert column.suggest_country() == (country and (country, count, count))
 
 
 @pytest.mark.parametrize(
