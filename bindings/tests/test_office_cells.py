@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import date
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -21,9 +22,9 @@ from dealkit._cli.date_formats import (
     parse_date,
     to_strptime,
 )
-from dealkit._cli.email_cells import explain_email
+from dealkit._cli.email_cells import doubt_email, explain_email
 from dealkit._cli.exit_codes import CommandError
-from dealkit._cli.person_names import split_full_name
+from dealkit._cli.person_names import explain_first_name, explain_last_name, split_full_name
 from dealkit._cli.phone_numbers import (
     PhoneColumn,
     doubt_phone,
@@ -817,7 +818,17 @@ def test_full_names_are_split(text: str, first_name: str, last_name: str) -> Non
         ("Anna Maria Bröker", "with certainty"),
         ("John Smith Broker", "with certainty"),
         ("Smith", "only one name"),
-        ("Smith,", "only one name"),
+        ("Hans v. Berg", "with certainty"),
+        ("Ana e João", "with certainty"),
+        ("Smith,", "nothing after the comma: write the first name"),
+        ("Puig Vega,", "nothing after the comma: write the first name"),
+        ("Puig Vega, ,", "nothing after the comma: write the first name"),
+        (", Ada", "nothing before the comma: write the last name"),
+        ("Smith, n/a", "missing value"),
+        ("?, Ada", "missing value"),
+        ("n/a", "missing value"),
+        ("TBD", "missing value"),
+        ("-", "missing value"),
         ("Smith, CRS", "only one name"),
         ("Dr. John Smith", "title"),
         ("Smith, Dr. John", "title"),
@@ -831,6 +842,11 @@ def test_full_names_are_split(text: str, first_name: str, last_name: str) -> Non
         ("Jim und Ann", "two people"),
         ("Smith, Ann and Jim", "two people"),
         ("Jean et Marie Dupont", "two people"),
+        ("Jan en Marie Smit", "two people"),
+        ("Frank u. Birgit Berg", "two people"),
+        ("Jim/Ann Smith", "two people"),
+        ("Vega, Ana e João", "two people"),
+        ("Vega, Inés y Isabel", "two people"),
         ("John Smith, JD", "designation"),
         ("Smith, PA", "designation"),
         ("Jane Doe, CLHMS", "designation"),
@@ -854,14 +870,111 @@ def test_uncertain_names_get_a_message(text: str, words: str) -> None:
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Lovelace Ada", ("Ada", "Lovelace")),
+        ("Lovelace, Ada", ("Ada", "Lovelace")),
+        ("Smith J.", ("J.", "Smith")),
+        ("Smith John Jr.", ("John", "Smith Jr.")),
+        ("Lovelace Ada, CRS", ("Ada", "Lovelace")),
+        ("DE LA TOUR Jean", ("Jean", "DE LA TOUR")),
+        # The second word cannot be the first name, or not certainly.
+        ("Jean DUPONT", "with certainty"),
+        ("J. Smith", "with certainty"),
+        ("De Vries", "with certainty"),
+        ("Lovelace A. Byron", "with certainty"),
+        ("García López Ana", "with certainty"),
+        ("Lovelace", "only one name"),
+        ("Lovelace,", "nothing after the comma"),
+        ("Dr. Lovelace", "title"),
+        ("Jim & Ann", "two people"),
+    ],
+)
+def test_full_names_with_the_last_name_first_are_split(text: str, names: tuple[str, str] | str) -> None:
+    found = split_full_name(text, last_first=True)
+    assert names in found if isinstance(names, str) else found == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Lovelace, Ada", ("Ada", "Lovelace")),
+        ("Smith, Jr., John", ("John", "Smith Jr.")),
+        ("Lovelace Ada", "no comma, unlike the other names"),
+        ("John Smith Jr.", "no comma, unlike the other names"),
+        ("John Smith, CRS", "with certainty"),
+        ("John Smith, Jr.", "with certainty"),
+        ("Lovelace", "only one name"),
+    ],
+)
+def test_a_name_without_a_comma_among_names_with_one_is_uncertain(text: str, names: tuple[str, str] | str) -> None:
+    for last_first in (False, True):
+        found = split_full_name(text, needs_comma=True, last_first=last_first)
+        assert names in found if isinstance(names, str) else found == names
+
+
+@pytest.mark.parametrize(
+    "text", "-; .; ??; n/a; N/A; n.a.; k. A.; TBD; s/n; (blank); unknown; keine Angabe; n.v.t.; 0; --".split("; ")
+)
+def test_signs_for_a_missing_value_are_no_names(text: str) -> None:
+    for explain in (explain_first_name, explain_last_name):
+        message = explain(text)
+        assert message is not None
+        assert "missing value" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Kayla & Ronald; Kayla&Ronald; Frank u. Birgit; Frank u Birgit; Olivier et Béatrice; Inés y Isabel; INÉS Y ISABEL; "
+    "Ana e João; Jim and Ann; Jim AND Ann; Jim und Ann; Jim/Ann; Jim / Ann; Jim + Ann; Jan en Marie; Joan i Maria".split(
+        "; "
+    ),
+)
+def test_a_first_name_of_two_people_is_recognized(text: str) -> None:
+    message = explain_first_name(text)
+    assert message is not None
+    assert "two people" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Ada; Null; None; Na; NA; No; K.A.; N. A.; J.-P.; Mary E; Mary E. Ann; Ana E João; Maria de Fátima; Jean-Pierre; 太郎; #N/A; ".split(
+        "; "
+    ),
+)
+def test_unusual_first_names_are_names(text: str) -> None:
+    assert explain_first_name(text) is None
+
+
+@pytest.mark.parametrize("text", ["Smith & Jones", "Smith+Jones", "Smith and Jones", "Dupont et Martin"])
+def test_a_last_name_of_two_people_is_recognized(text: str) -> None:
+    message = explain_last_name(text)
+    assert message is not None
+    assert "two people" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Ortega y Gasset; Smith e Silva; de la Cruz y Gómez; ORTEGA Y GASSET; von und zu Berg; Müller/Schmidt; Null; Na; O; 山田; ".split(
+        "; "
+    ),
+)
+def test_unusual_last_names_are_names(text: str) -> None:
+    assert explain_last_name(text) is None
+
+
 @given(
     st.text()
     | st.lists(st.sampled_from("Ada van de O' Jr. CRS , & Dr. J. LOVELACE y Maria ® ( É 9".split())).map(" ".join)
 )
 @many
 def test_any_name_is_handled(text: str) -> None:
-    names = split_full_name(text)
-    assert isinstance(names, str) or all(name.strip() == name != "" for name in names)
+    for needs_comma, last_first in product((False, True), repeat=2):
+        names = split_full_name(text, needs_comma=needs_comma, last_first=last_first)
+        assert isinstance(names, str) or all(name.strip() == name != "" for name in names)
+    explain_first_name(text)
+    explain_last_name(text)
 
 
 @given(
@@ -890,14 +1003,20 @@ def test_both_orders_give_the_same_name(first_name: str, last_name: str) -> None
         ("ada @example.com", "space"),
         ("ada@exa mple.com", "space"),
         ("ada.example.com", "no @"),
-        ("n/a", "no @"),
+        ("n/a", "is missing: write the e-mail address"),
+        ("-", "is missing"),
+        ("TBD", "is missing"),
+        ("none", "is missing"),
+        ("????", "is missing"),
+        ("/o=Office/ou=Exchange/cn=Recipients/cn=ada", "Exchange"),
+        ("EX:/O=OFFICE/OU=EXCHANGE/CN=ADA", "Exchange"),
         ("ada at example.com", "word at"),
         ("ada(at)example.com", "word at"),
         ("ada@example,com", "comma"),
         ("ada@example.com.", "punctuation"),
         ("ada@example.com,", "punctuation"),
         ("ada@@example.com", "more than one @"),
-        ("ada@example", "no dot"),
+        ("ada@example", "no ending such as .com"),
         ("ada@example..com", "dot too many"),
         ("@example.com", "only a part"),
         ("ada@", "only a part"),
@@ -917,6 +1036,22 @@ def test_each_kind_of_wrong_address_has_its_message(text: str, words: str | None
 @many
 def test_any_address_is_handled(text: str) -> None:
     explain_email(text)
+    doubt_email(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_doubtful"),
+    [
+        ("ada@example", True),
+        ("ada@example.com", False),
+        ("ada@[IPv6:2001:db8::1]", False),
+        ("ada", False),
+        ("ada@", False),
+        ("", False),
+    ],
+)
+def test_an_address_without_an_ending_is_doubtful(text: str, is_doubtful: bool) -> None:
+    assert (doubt_email(text) is not None) == is_doubtful
 
 
 @pytest.mark.parametrize(
@@ -963,6 +1098,11 @@ def test_placeholders_mean_an_empty_cell(text: str) -> None:
 @pytest.mark.parametrize("text", ["", " ", "0", "Nathan", "NC", "ND", "Nan", "No", "x", "A", "TRUE", "#N/A"])
 def test_other_cells_are_no_placeholders(text: str) -> None:
     assert not is_placeholder(text)
+
+
+def test_for_a_role_only_cells_without_letters_are_placeholders() -> None:
+    assert all(is_placeholder(text, field="role") for text in ("-", "—", "?", "??", "--", "/"))
+    assert not any(is_placeholder(text, field="role") for text in ("none", "Unknown", "n/a", "k. A.", "(blank)", ""))
 
 
 @given(st.text())
