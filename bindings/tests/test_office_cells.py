@@ -16,9 +16,12 @@ from dealkit._cli.column_names import FULL_NAME, match_column, match_columns, su
 from dealkit._cli.date_formats import (
     DateColumn,
     DateConclusion,
-    contradicts,
     display_format,
+    explain_date,
+    format_example,
+    is_order_certain,
     is_zero_date,
+    order_support,
     parse_date,
     to_strptime,
 )
@@ -325,6 +328,14 @@ def make_date_column(texts: list[str]) -> DateColumn:
         ("; ".join(["12/31/1990"] * 19 + ["31/12/1990"]), "", "%d/%m/%Y; %m/%d/%Y", []),
         # One day above 12 among many below is a typo.
         ("; ".join(["3/4/1990"] * 11 + ["12/31/1990"]), "", "%d/%m/%Y; %m/%d/%Y", []),
+        # The order of most cells is the order of the column, also with other separators.
+        ("; ".join(["31.12.1990"] * 30 + ["12/17/1965"]), "%d.%m.%Y", "", [32]),
+        ("; ".join(["3.4.1990"] * 30 + ["12/17/1965"]), "%d.%m.%Y", "", [32]),
+        ("; ".join(["31.12.1990"] * 30 + ["12/17/1965", "3/4/1970"]), "%d.%m.%Y", "%d/%m/%Y; %m/%d/%Y", [32]),
+        ("; ".join(["12-31-1990", "31/12/1990", "31/12/1991"]), "%d/%m/%Y", "", [2]),
+        ("12-31-1990; 31/12/1990", "", "%d-%m-%Y; %m-%d-%Y; %d/%m/%Y; %m/%d/%Y", []),
+        # With dots, the day comes first in any case.
+        ("; ".join(["12/31/1990"] * 30 + ["31.12.1990"]), "%m/%d/%Y; %d.%m.%Y", "", []),
         ("3.4.1990; 31.12.1990", "%d.%m.%Y", "", []),
         ("3.4.1990; 3.4.90", "%d.%m.%Y; %d.%m.%y", "", []),
         ("12.31.1990; 3.4.1990", "", "%d.%m.%Y; %m.%d.%Y", []),
@@ -346,15 +357,81 @@ def test_the_cells_of_a_column_determine_its_date_formats(
     assert conclusion == DateConclusion(expected_formats, expected_uncertain, contradicting_rows)
 
 
-def test_rows_contradict_the_formats_of_the_user() -> None:
+def test_cells_support_or_contradict_the_order_of_formats() -> None:
     column = make_date_column(["12/31/1990", "3/4/1990", "31/12/1990", "12/31/90", "31.12.1990", "1990-12-31"])
-    assert contradicts(["%d/%m/%Y"], column) == [2]
-    assert contradicts(["%m/%d/%Y"], column) == [4]
-    assert contradicts(["%d/%m/%Y", "%d/%m/%y"], column) == [2, 5]
-    assert contradicts(["%d/%m/%Y", "%m/%d/%Y"], column) == []
-    assert contradicts(["%d.%m.%Y"], column) == []
-    assert contradicts(["%m.%d.%Y"], column) == [6]
-    assert contradicts([], column) == []
+    assert order_support(["%d/%m/%Y"], column) == (1, [2])
+    assert order_support(["%m/%d/%Y"], column) == (1, [4])
+    assert order_support(["%d/%m/%Y", "%d/%m/%y"], column) == (1, [2, 5])
+    assert order_support(["%m/%d/%y", "%m/%d/%Y"], column) == (2, [4])
+    assert order_support(["%d/%m/%Y", "%m/%d/%Y"], column) == (0, [])
+    assert order_support(["%d.%m.%Y"], column) == (1, [])
+    assert order_support(["%m.%d.%Y"], column) == (0, [6])
+    assert order_support(["%d-%m-%Y", "%d %b %Y"], column) == (0, [])
+    assert order_support([], column) == (0, [])
+
+
+def test_each_format_is_concluded_once() -> None:
+    column = make_date_column(["31 Dec 1990", "1990/12/31", "30 Dec 1990", "31/12/1990", "30/12/1990", "31/12/90"])
+    conclusion = column.conclude()
+    assert conclusion.formats == ["%d %b %Y", "%Y/%m/%d", "%d/%m/%Y", "%d/%m/%y"]
+
+
+@pytest.mark.parametrize(
+    ("strptime_format", "is_certain"),
+    [
+        ("%d.%m.%Y", True),
+        ("%d. %m. %Y", True),
+        ("%d %b %Y", True),
+        ("%b %d, %y", True),
+        ("%Y/%m/%d", True),
+        ("%Y%m%d", True),
+        ("%m.%d.%Y", False),
+        ("%d/%m/%Y", False),
+        ("%d / %m / %Y", False),
+        ("%m-%d-%y", False),
+        ("%d%m%Y", False),
+        ("%y/%m/%d", False),
+    ],
+)
+def test_some_formats_leave_no_doubt_about_the_order(strptime_format: str, is_certain: bool) -> None:
+    assert is_order_certain(strptime_format) == is_certain
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *(
+            (text, "has no year: add it, or empty the cell")
+            for text in "--10-27; --1027; 10-27; 27.10.; 27. 10.; 10/27".split("; ")
+        ),
+        *(
+            (text, "has no year")
+            for text in "0000-10-27; 27.10.0000; 27 Oct; October 27; 27. Oktober; 5 de mayo".split("; ")
+        ),
+        *((text, "has no day") for text in "10/1990; 1990-10; 1990; Oct 1990".split("; ")),
+        *((text, "as a spreadsheet stores dates: type the date") for text in ("33238", "33238.0", "33238.5")),
+        *((text, "has a time") for text in ("31.12.1990 13:45", "1990-12-31T13:45:00")),
+        *(
+            (text, "is not a date in the form 12/31/1990")
+            for text in "13/13/1990; 2/30/1990; hello; may; 1-2-3-4; 123456".split("; ")
+        ),
+    ],
+)
+def test_each_kind_of_wrong_date_has_its_message(text: str, words: str) -> None:
+    assert words in explain_date(text, ["%m/%d/%Y"])
+
+
+@pytest.mark.parametrize(
+    ("formats", "shown"),
+    [
+        ([], "1990-12-31"),
+        (["%d.%m.%Y"], "31.12.1990"),
+        (["%m/%d/%Y", "%m/%d/%Y"], "12/31/1990"),
+        (["%d. %B %Y", "%m/%d/%y", "%d.%m.%Y"], "31. December 1990 or 12/31/90"),
+    ],
+)
+def test_wrong_dates_are_explained_with_examples(formats: list[str], shown: str) -> None:
+    assert explain_date("x", formats) == f"is not a date in the form {shown}, or this day does not exist"
 
 
 @pytest.mark.parametrize(
@@ -390,6 +467,8 @@ def test_any_date_format_is_handled(text: str) -> None:
         return
     display_format(strptime_format)
     parse_date("31.12.1990", strptime_format)
+    assert parse_date(format_example(strptime_format), strptime_format) in (date(1990, 12, 31), None)
+    is_order_certain(strptime_format)
 
 
 @given(st.text() | st.from_regex(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}( 0:00)?", fullmatch=True))
@@ -403,6 +482,7 @@ def test_any_date_cell_is_handled(text: str) -> None:
         assert found is not None
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.isoformat())
     is_zero_date(text)
+    explain_date(text, conclusion.formats)
     try:
         strptime_format = to_strptime(text)
     except ValueError:
