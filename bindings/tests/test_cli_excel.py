@@ -174,6 +174,28 @@ def test_hidden_rows_and_columns_are_read_and_reported(path: Path) -> None:
     ]
 
 
+def test_merged_cells_in_titles_have_no_note(path: Path) -> None:
+    workbook = create_workbook()
+    sheet = workbook.active
+    for row in (
+        ["Roster 2026"],
+        ["North region"],
+        ["Person", None, "Office"],
+        ["First", "Last", "Name"],
+        ["Ada", "L", "North"],
+    ):
+        sheet.append(row)
+    for cells in ("A1:C1", "A2:C2"):
+        sheet.merge_cells(cells)
+    workbook.save(path)
+    assert read_sheet(path, None).notes == []
+    sheet.merge_cells("A3:B3")
+    workbook.save(path)
+    assert read_sheet(path, None).notes == [
+        "The value of cells that are merged over several columns counts for the first column: A3:B3."
+    ]
+
+
 def test_merged_cells(path: Path) -> None:
     """A value counts for every row of its cells, and only for the first column."""
     workbook = create_workbook()
@@ -204,8 +226,7 @@ def test_merged_cells(path: Path) -> None:
         (8, ["x", "y"]),
     ]
     assert found.notes == [
-        "The value of cells that are merged over several rows counts for each of these rows: A3:A5, A6:A7, B6:B7, C6:C7.",
-        "The value of cells that are merged over several columns counts for the first column: A1:C1.",
+        "The value of cells that are merged over several rows counts for each of these rows: A3:A5, A6:A7, B6:B7 and 1 more.",
     ]
     # Excel does not display the value of a covered cell.
     covered = "<sheetData><row><c><v>1</v></c><c><v>2</v></c></row></sheetData>"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealkit._cli.agent_fields import FIELDS
-from dealkit._cli.column_names import FULL_NAME, match_column, match_columns, suggest_fields
+from dealkit._cli.agent_fields import FIELDS, FULL_NAME
+from dealkit._cli.column_names import match_column, match_columns, match_field_word, suggest_fields
 from dealkit._cli.date_formats import (
     DateColumn,
     DateConclusion,
@@ -164,6 +164,29 @@ def test_other_columns_decide_what_a_name_means(header: str, fields: str) -> Non
         ("Frist Name", ["first_name"]),
         ("Birth Dte", ["date_of_birth"]),
         ("Mobile Phoen", ["phone"]),
+        ("Custom Birthday", ["date_of_birth"]),
+        ("My DOB", ["date_of_birth"]),
+        ("customBirthday", ["date_of_birth"]),
+        ("Custom Email", ["email"]),
+        ("Private Handynummer", ["phone"]),
+        ("N.º", []),
+        ("Number", []),
+        ("Hide Agent", []),
+        ("Nr", []),
+        ("Cel", []),
+        ("Last Activity", []),
+        ("Last Email", []),
+        ("Emails Sent", []),
+        ("Do Not Email", []),
+        ("Birthday Greeting", []),
+        ("Spouse DOB", []),
+        ("Client Birthday", []),
+        ("Company Phone", []),
+        ("Téléphone société", []),
+        ("Weiteres Telefon", []),
+        ("Toll Free Phone", []),
+        ("Titel", []),
+        ("Geburtsort", []),
         ("Spouse email", []),
         ("Work Phone Ext", []),
         ("Mailing Address", []),
@@ -179,9 +202,32 @@ def test_similar_names_are_suggested(name: str, suggestions: list[str]) -> None:
     assert suggest_fields(name) == suggestions
 
 
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("date_of_birth", "birthday; DOB; Date of Birth; Geburtsdatum; date_of_birth"),
+        ("phone", "mobile; Cell; phone; telephone; Handy; Téléphone; Mobile Phone"),
+        ("email", "e-mail; email; E-MAIL; mail; E-Mail-Adresse"),
+        ("first_name", "first; first name; Vorname; given name"),
+        ("last_name", "last; surname; Nachname; apellidos"),
+        (FULL_NAME, "full name; first and last name"),
+        ("role", "role; job title; position"),
+        ("profile.external_id", "external id; profile.external_id"),
+        ("profile.mls_id", "MLS ID"),
+        ("office_id", "office id"),
+        # These words mean several fields, or none.
+        (None, "name; nom; nombre; title; agent; agent id; license; metadata; 2; "),
+    ],
+)
+def test_words_for_fields_are_known(field: str | None, words: str) -> None:
+    for word in split_names(words):
+        assert match_field_word(word) == field
+
+
 @given(st.text())
 @many
 def test_any_column_name_is_handled(name: str) -> None:
+    match_field_word(name)
     match = match_column(name)
     assert match is None or match.field in (*FIELDS, FULL_NAME)
     assert match_columns([name, name])[0] is not None or match is None

@@ -51,6 +51,8 @@ class SheetSurvey:
         """The hidden rows that contain values."""
         self.hidden_columns: set[int] = set()
         """The hidden columns, whether or not they contain values."""
+        self.first_table_row = 0
+        """The first row with at least two values. The rows above it are titles and notes. 0 if there is none."""
         self.merged_ranges: list[MergedRange] = []
         self.formulas_without_value: list[str] = []
         """The names of cells, such as B2, at most 1,000."""
@@ -111,7 +113,8 @@ class _Handler:
         self._survey = survey
         self._row = self._column = 0
         self._type = ""
-        self._is_hidden = self._has_formula = self._has_value = self._row_has_values = False
+        self._is_hidden = self._has_formula = self._has_value = False
+        self._value_count = 0
         self._value: list[str] = []
         self._columns: dict[str, int] = {}
         self.parser = expat.ParserCreate(namespace_separator=" ")
@@ -128,7 +131,7 @@ class _Handler:
             number = int(attributes.get("r", self._row + 1))
             if not self._row < number <= _MAX_ROW:
                 raise MalformedSheet
-            self._row, self._column, self._row_has_values = number, 0, False
+            self._row, self._column, self._value_count = number, 0, 0
             self._is_hidden = _is_true(attributes.get("hidden"))
         elif name == _FORMULA:
             self._has_formula = True
@@ -162,13 +165,16 @@ class _Handler:
             self.parser.CharacterDataHandler = None
         elif name == _CELL:
             self._end_cell("".join(self._value))
-        elif name == _ROW and self._is_hidden and self._row_has_values:
-            self._survey.hidden_rows.append(self._row)
+        elif name == _ROW and self._value_count:
+            if self._is_hidden:
+                self._survey.hidden_rows.append(self._row)
+            if self._value_count > 1 and not self._survey.first_table_row:
+                self._survey.first_table_row = self._row
 
     def _end_cell(self, value: str) -> None:
         survey = self._survey
         if value or self._has_value:
-            self._row_has_values = True
+            self._value_count += 1
             survey.used_columns.add(self._column)
             if self._type == "n" and len(value) > _MAX_DIGITS and _count_digits(value) > _MAX_DIGITS:
                 self._list_cell(survey.long_numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,10 +22,11 @@ from dealkit._cli.excel_files import (
     is_workbook,
     open_package,
 )
+from dealkit._cli.excel_notes import describe_survey
 from dealkit._cli.excel_survey import MergedRange, SheetSurvey, column_letters, has_values, survey_sheet
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import file_display_name
-from dealkit._cli.terminal import choose, escape_controls, format_count
+from dealkit._cli.terminal import choose, escape_controls
 
 __all__ = ["MAX_DATA_ROWS", "SHEET_NAME", "ExcelSheet", "fits_into_cell", "is_workbook", "read_sheet", "write_workbook"]
 
@@ -108,7 +109,7 @@ def read_sheet(
         rows = _read_rows(path, worksheets[name], survey.merged_ranges, stack.pop_all())
     # Starts the generator, so that the file is closed even if no row is read.
     next(rows)
-    notes = [*_describe_survey(survey, is_from_1904=is_from_1904)]
+    notes = [*describe_survey(survey, is_from_1904=is_from_1904)]
     return ExcelSheet(name, rows, notes, was_chosen=was_chosen)
 
 
@@ -169,49 +170,6 @@ def _reject_unreadable(path: Path, name: str, survey: SheetSurvey) -> None:
             f"{'cell' if len(cells) == 1 else 'cells'} {join_names(cells)}. Open the file in Excel or LibreOffice, save it, and run the "
             "command again"
         )
-
-
-def _describe_survey(survey: SheetSurvey, *, is_from_1904: bool) -> Iterator[str]:
-    """Yields the notes about a sheet."""
-    if rows := survey.hidden_rows:
-        count, verb = format_count(len(rows), "hidden or filtered row"), "is" if len(rows) == 1 else "are"
-        yield f"{count} {verb} included: {'row' if len(rows) == 1 else 'rows'} {_join_ranges(rows, str)}."
-    if columns := sorted(survey.hidden_columns & survey.used_columns):
-        count, verb = format_count(len(columns), "hidden column"), "is" if len(columns) == 1 else "are"
-        ranges = _join_ranges(columns, column_letters)
-        yield f"{count} {verb} included: {'column' if len(columns) == 1 else 'columns'} {ranges}."
-    merged_ranges = sorted(survey.merged_ranges, key=lambda item: (item.first_row, item.first_column))
-    over_rows = [str(item) for item in merged_ranges if item.last_row > item.first_row]
-    over_columns = [str(item) for item in merged_ranges if item.last_row == item.first_row]
-    if over_rows:
-        yield f"The value of cells that are merged over several rows counts for each of these rows: {join_names(over_rows)}."
-    if over_columns:
-        yield f"The value of cells that are merged over several columns counts for the first column: {join_names(over_columns)}."
-    if cells := survey.long_numbers:
-        yield (
-            "Excel stores only the first 15 digits of a number, and zeros in place of the others. Compare these cells with the "
-            f"original: {join_names(cells)}."
-        )
-    if is_from_1904:
-        yield (
-            "The workbook counts days from 1904, as Excel for Mac did. The dates are read accordingly; compare one of them with Excel."
-        )
-
-
-def _join_ranges(numbers: Sequence[int], format_number: Callable[[int], str]) -> str:
-    """Joins ascending numbers, and shortens consecutive numbers to a range such as 4-9."""
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return join_names(
-        [
-            format_number(first) if first == last else f"{format_number(first)}-{format_number(last)}"
-            for first, last in ranges
-        ]
-    )
 
 
 def _read_rows(path: Path, worksheet: Any, merged_ranges: list[MergedRange], stack: ExitStack) -> Iterator[Any]:
