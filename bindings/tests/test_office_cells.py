@@ -439,7 +439,7 @@ def test_each_format_is_concluded_once() -> None:
         ("%y/%m/%d", False),
     ],
 )
-def test_some_formats_leave_no_doubt_about_the_order(strptime_format: str, is_certain: bool) -> None:
+def test_the_order_of_some_formats_is_certain(strptime_format: str, is_certain: bool) -> None:
     assert is_order_certain(strptime_format) == is_certain
 
 

@@ -67,8 +67,8 @@ _ZERO_IS_OPTIONAL = ("IN", "TR")
 # Countries without a zero before the number, in which numbers of many lengths exist, so that foreign ones may fit.
 _HAS_MANY_LENGTHS = ("LU",)
 
-# The digits of the groups in numbers of North America: 212-555-0123, (212) 5550123, 212555-0123. Other groups, as in
-# 47 91 23 45 67, are those of another country.
+# The digits of the groups in numbers of North America: 212-555-0123, (212) 5550123, 212555-0123. A number with
+# other groups, as in 47 91 23 45 67, may be another country's.
 _NORTH_AMERICAN_GROUPS = re.compile(r"(?:1,)?(?:3,3,4|3,7|6,4|10)|1(?:10|3,3,4|3,7)|11|4,3,4|4,7|7,4")
 
 
@@ -224,4 +224,4 @@ def read_national(text: str, region: str) -> str | None:
 
 def _find_max_digits(region: str) -> int:
     metadata = require_library().PhoneMetadata.metadata_for_region(region)
-    return max(metadata.general_desc.possible_length)
+    return int(max(metadata.general_desc.possible_length))
