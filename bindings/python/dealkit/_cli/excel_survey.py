@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NamedTuple
 from xml.parsers import expat
@@ -105,7 +106,7 @@ def _column_position(letters: str) -> int:
 
 
 class _Handler:
-    """Handler of XML events. The methods are called for each cell, so they do as little as possible."""
+    """Handler of XML events. Its methods are called for each cell, so they do as little as possible."""
 
     def __init__(self, survey: SheetSurvey) -> None:
         self._survey = survey
@@ -114,31 +115,36 @@ class _Handler:
         self._is_hidden = self._has_formula = self._has_value = self._row_has_values = False
         self._value: list[str] = []
         self._columns: dict[str, int] = {}
+        starts: dict[str, Callable[[dict[str, str]], None]] = {
+            _ROW: self._start_row,
+            _CELL: self._start_cell,
+            _FORMULA: self._start_formula,
+            _VALUE: self._start_value,
+            _INLINE_STRING: self._start_inline_string,
+            _COLUMN: self._start_column,
+            _MERGE: self._start_merge,
+        }
+        ends = {_ROW: self._end_row, _CELL: self._end_cell, _VALUE: self._end_value}
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            if handler := starts.get(name):
+                handler(attributes)
+
+        def end(name: str) -> None:
+            if handler := ends.get(name):
+                handler()
+
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
+        self.parser.StartElementHandler = start
+        self.parser.EndElementHandler = end
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == _CELL:
-            self._start_cell(attributes)
-        elif name == _VALUE:
-            self.parser.CharacterDataHandler = self._value.append
-        elif name == _ROW:
-            number = int(attributes.get("r", self._row + 1))
-            if not self._row < number <= _MAX_ROW:
-                raise MalformedSheet
-            self._row, self._column, self._row_has_values = number, 0, False
-            self._is_hidden = _is_true(attributes.get("hidden"))
-        elif name == _FORMULA:
-            self._has_formula = True
-        elif name == _INLINE_STRING:
-            self._has_value = True
-        elif name == _COLUMN and _is_true(attributes.get("hidden")):
-            first, last = int(attributes["min"]), int(attributes["max"])
-            self._survey.hidden_columns.update(range(max(first, 1), min(last, _MAX_COLUMN) + 1))
-        elif name == _MERGE:
-            self._survey.merged_ranges.append(_parse_range(attributes["ref"]))
+    def _start_row(self, attributes: dict[str, str]) -> None:
+        number = int(attributes.get("r", self._row + 1))
+        if not self._row < number <= _MAX_ROW:
+            raise MalformedSheet
+        self._row, self._column, self._row_has_values = number, 0, False
+        self._is_hidden = _is_true(attributes.get("hidden"))
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
         column = self._column + 1
@@ -157,16 +163,32 @@ class _Handler:
         self._has_formula = self._has_value = False
         self._value.clear()
 
-    def _end(self, name: str) -> None:
-        if name == _VALUE:
-            self.parser.CharacterDataHandler = None
-        elif name == _CELL:
-            self._end_cell("".join(self._value))
-        elif name == _ROW and self._is_hidden and self._row_has_values:
+    def _start_formula(self, attributes: dict[str, str]) -> None:
+        self._has_formula = True
+
+    def _start_value(self, attributes: dict[str, str]) -> None:
+        self.parser.CharacterDataHandler = self._value.append
+
+    def _start_inline_string(self, attributes: dict[str, str]) -> None:
+        self._has_value = True
+
+    def _start_column(self, attributes: dict[str, str]) -> None:
+        if _is_true(attributes.get("hidden")):
+            first, last = int(attributes["min"]), int(attributes["max"])
+            self._survey.hidden_columns.update(range(max(first, 1), min(last, _MAX_COLUMN) + 1))
+
+    def _start_merge(self, attributes: dict[str, str]) -> None:
+        self._survey.merged_ranges.append(_parse_range(attributes["ref"]))
+
+    def _end_row(self) -> None:
+        if self._is_hidden and self._row_has_values:
             self._survey.hidden_rows.append(self._row)
 
-    def _end_cell(self, value: str) -> None:
-        survey = self._survey
+    def _end_value(self) -> None:
+        self.parser.CharacterDataHandler = None
+
+    def _end_cell(self) -> None:
+        survey, value = self._survey, "".join(self._value)
         if value or self._has_value:
             self._row_has_values = True
             survey.used_columns.add(self._column)
