@@ -20,6 +20,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     # The project's own extensions, in the folder `extensions`.
+    "command",
     "contract",
     "documented",
     "finding",

@@ -123,7 +123,8 @@ def value_entries() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_row, None, None),
         ],
         "ledger_options": [
-            partial(native.ledger_options, ledger, "email", False, True, True) for ledger in ("l", "postgresql://[")
+            partial(native.ledger_options, ledger, "email", False, False, True, True)
+            for ledger in ("l", "postgresql://[")
         ],
         "retrieve_deal": [
             partial(native.retrieve_deal, "d"),
@@ -336,7 +337,12 @@ def _create(fields: dict[str, Any], *, is_converted: bool = False) -> Any:
 
 def _ledger_options(ledger: str) -> Any:
     return native.ledger_options(
-        ledger=ledger, key_name="email", resend_unknown=False, resolve=True, wait_in_flight=True
+        ledger=ledger,
+        key_name="email",
+        resend_unknown=False,
+        resend_corrected=False,
+        resolve=True,
+        wait_in_flight=True,
     )
 
 
@@ -400,6 +406,7 @@ def _resolve_request(sandbox: Sandbox, native_client: Any, create: Any) -> tuple
                 ledger=f"{folder}/agents.ledger",
                 key_name=None,
                 resend_unknown=False,
+                resend_corrected=False,
                 resolve=resolve,
                 wait_in_flight=False,
             )

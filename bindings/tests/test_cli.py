@@ -58,19 +58,48 @@ def test_a_group_without_a_command_prints_its_help(group: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected_error"),
     [
-        (["deal"], "the following arguments are required: ID"),
-        (["deal", "a", KEY], "too many arguments\n"),
-        (["deal", "a", "--service-key", KEY], "there is no option --service-key here; the service key goes into"),
-        (["check", f"--key={KEY}"], "there is no option --key here; the service key goes into DEALKIT_SERVICE_KEY"),
-        (["check", f"--shout={KEY}"], "there is no option --shout here\n"),
-        (["check", f"--timeuot={KEY}"], "there is no option --timeuot here; is it --timeout?\n"),
-        (["check", "--timeout", KEY], "argument --timeout: must be a number greater than zero"),
-        (["agents", "import", "a.csv", f"--keys={KEY}"], "there is no option --keys here; is it --key?\n"),
+        (["deal"], "ID is missing. The command is: dealkit deal ID [OPTIONS]\n"),
+        (
+            ["deal", "a", KEY],
+            "There are too many arguments for dealkit deal. If a name contains spaces, put it in quotation marks.\n",
+        ),
+        (
+            ["deal", "a", "--service-key", KEY],
+            "There is no option --service-key for dealkit deal. The service key goes into",
+        ),
+        (
+            ["check", f"--key={KEY}"],
+            "There is no option --key for dealkit check. The service key goes into the environment",
+        ),
+        (["check", f"--shout={KEY}"], "There is no option --shout for dealkit check.\n"),
+        (["check", f"--timeuot={KEY}"], "There is no option --timeuot for dealkit check. Did you mean --timeout?\n"),
+        (["check", "--timeout", KEY], "--timeout must be a number greater than zero.\n"),
+        (
+            ["agents", "import", "a.csv", f"--keys={KEY}"],
+            "There is no option --keys for dealkit agents import. Did you mean --key?\n",
+        ),
         (
             ["agents", "import", "a.csv", f"--api-key={KEY}"],
-            "there is no option --api-key here; the service key goes into",
+            "There is no option --api-key for dealkit agents import. The service key goes into",
         ),
-        (["deals", "export", "--concurrency", "0"], "argument --concurrency: must be a number greater than zero"),
+        (["deals", "export", "--concurrency", "0"], "--concurrency must be a number greater than zero.\n"),
+        (
+            ["deals", "export", "--exclude-ids", KEY],
+            "--ids and --out are missing. The command is: dealkit deals export",
+        ),
+        (["check", "--timeout"], "--timeout needs a value, as in --timeout SECONDS.\n"),
+        (["check", f"--json={KEY}"], "--json is used without a value. Remove the equals sign and the text after it.\n"),
+        (["check", f"-k{KEY}"], "There is no option -k for dealkit check.\n"),
+        (["deal", "a", "--on-unreadable", KEY], "--on-unreadable must be raise or skip.\n"),
+        (
+            ["deal", "a", "--out", KEY],
+            "There is no option --out for dealkit deal. --out belongs to dealkit deals export.\n",
+        ),
+        (["--json", "check"], "--json must follow the command: dealkit check … --json\n"),
+        ([KEY], "There is no such command. The commands are dealkit deal, dealkit deals export, "),
+        (["agent", "import", KEY], "There is no such command. Did you mean dealkit agents import?\n"),
+        (["exprot"], "There is no such command. Did you mean dealkit deals export?\n"),
+        (["ledger", "shwo"], "There is no such command. Did you mean dealkit ledger show?\n"),
     ],
 )
 def test_wrong_arguments_are_named_without_their_values(arguments: list[str], expected_error: str) -> None:
@@ -83,8 +112,12 @@ def test_wrong_arguments_are_named_without_their_values(arguments: list[str], ex
 @pytest.mark.parametrize(
     ("url", "key", "expected_error"),
     [
-        ("https://deals.example.com", "", "the service key is missing: put it into the environment variable"),
-        ("", KEY, "the address of the service is missing: pass it with --base-url https://"),
+        (
+            "https://deals.example.com",
+            "",
+            "The service key (your password for the service) is missing. To enter it, run ",
+        ),
+        ("", KEY, "The address of the service is missing. Add it to the command, as in --base-url https://"),
         ("deals.example.com", KEY, "--base-url is not an absolute URL such as https://deals.example.com"),
         ("http://deals.example.com", KEY, "the base URL is plain http to another machine"),
         ("https://deals.example.com", f"{KEY} ", "DEALKIT_SERVICE_KEY must be 1 to 1024 visible ASCII characters"),
@@ -95,6 +128,10 @@ def test_a_missing_or_invalid_url_or_key_is_an_error(url: str, key: str, expecte
         completed = run_command(*command, url=url, key=key)
         assert (completed.code, completed.stdout) == (2, "")
         assert completed.stderr.startswith(f"dealkit: {expected_error}") and KEY not in completed.stderr
+        if "ASCII" in expected_error:
+            assert completed.stderr.endswith(
+                "your password for the service) again, without spaces before or after it.\n"
+            )
 
 
 EXPECTED_OUTPUT = """\
@@ -183,10 +220,10 @@ def test_colours_appear_on_terminals_only(dealkit_sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("fault", "code", "expected_error"),
     [
-        ({"status": 401}, 3, "The service rejects the key."),
-        ({"status": 403}, 3, "The service knows the key, but does not allow it to do this."),
+        ({"status": 401}, 3, "The service rejects the service key (your password for the service). Check that"),
+        ({"status": 403}, 3, "but the key does not permit this request. Ask the service's operator"),
         ({"status": 404}, 1, "The service has no such deal."),
-        ({"status": 429, "retry_after": 0}, 3, "The service asks for fewer requests."),
+        ({"status": 429, "retry_after": 0}, 3, "The service received too many requests."),
         ({"status": 500}, 3, "The service failed. Try again later"),
         ({"status": 302}, 3, "302 Found"),
         ({"cut": "after-bytes:9", "after_cut": "eof"}, 3, ""),
@@ -232,7 +269,7 @@ def test_a_full_disk(command: list[str], dealkit_sandbox: Sandbox) -> None:
         )
     assert (completed.returncode, completed.stderr) == (
         4,
-        "dealkit: standard output cannot be written: No space left on device\n",
+        "dealkit: The output cannot be written: the disk is full. Free some space.\n",
     )
 
 
@@ -248,9 +285,11 @@ def test_a_closed_standard_stream_is_no_crash(stream: str, dealkit_sandbox: Sand
         timeout=HANG_SECONDS,
         cwd=tmp_path,
     )
-    expected_error = {"": "dealkit: standard output is closed", "<": "dealkit: standard input is closed", "2": ""}[
-        stream
-    ]
+    expected_error = {
+        "": "dealkit: Nothing was done, because standard output is closed.",
+        "<": "dealkit: Standard input is closed",
+        "2": "",
+    }[stream]
     assert completed.returncode == {"": 4, "<": 2, "2": 0}[stream], completed
     assert completed.stderr.startswith(expected_error) and "Traceback" not in completed.stderr
 
@@ -276,10 +315,20 @@ def test_check_reports_the_service_and_the_key(dealkit_sandbox: Sandbox) -> None
 @pytest.mark.parametrize(
     ("fault", "code", "key", "expected_error"),
     [
-        ({"status": 401}, 3, "not accepted", "Is it the key for this service, and is it complete?"),
-        ({"status": 403}, 3, "not allowed to read deals", "Ask whoever issued the key."),
+        (
+            {"status": 401},
+            3,
+            "not accepted",
+            "Check that the key is complete, and that it is the key for this service.",
+        ),
+        ({"status": 403}, 3, "not allowed to read deals", "Ask the service's operator for the permission."),
         ({"status": 503}, 3, "unclear whether it is accepted", "The service failed."),
-        ({"status": 404, "times": 2}, 3, "unclear whether it is accepted", "Check the base URL, its path too."),
+        (
+            {"status": 404, "times": 2},
+            3,
+            "unclear whether it is accepted",
+            "Check the service's address (base URL), with its path.",
+        ),
         ({"status": 200, "body": '{"id": "d"}'}, 0, "accepted", ""),
     ],
 )
@@ -300,6 +349,8 @@ def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> No
         in completed.stdout
     )
 
+    assert completed.stdout.endswith("whether a firewall or a proxy blocks the connection.\n")
+
     env = {"HTTPS_PROXY": f"http://{refusing_address}", "NO_PROXY": "", "no_proxy": ""}
     completed = run_command("check", "--base-url", "https://deals.example.com", env=env)
     assert (
@@ -309,7 +360,7 @@ def test_check_of_an_unreachable_service(peer: Any, refusing_address: str) -> No
     # A captive portal's login page is not a response of the service.
     completed = run_command("check", url=peer(http_response(200, "<h1>Log in</h1>", {"Content-Type": "text/html"})).url)
     assert completed.code == 3 and "but it did not respond as it should" in parse_check(completed)["Reached"]
-    assert "Is a login page in the way?" in completed.stdout
+    assert "Perhaps the login page of your network has responded" in completed.stdout
 
 
 def test_the_package_does_not_import_the_command() -> None:

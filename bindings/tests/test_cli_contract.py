@@ -42,7 +42,7 @@ def test_only_the_announced_requests_are_sent(dealkit_sandbox: Sandbox) -> None:
         assert done.code == 0 and done.stdout.startswith(
             f"Sending up to {max_requests} requests, 1000 a second at most."
         )
-        assert len(dealkit_sandbox.requests) <= max_requests and ("Without --deal ID" in done.stdout) == (not options)
+        assert len(dealkit_sandbox.requests) <= max_requests and ("No deal was read." in done.stdout) == (not options)
         assert "sandbox-key" not in done.stdout and "d_1" not in done.stdout
 
 
@@ -90,7 +90,7 @@ def test_a_violation_is_reported(dealkit_sandbox: Sandbox, peer: Any) -> None:
         done = run_conformance_check(peer(FaultyProxy(dealkit_sandbox, pattern, replacement)).url, "--deal", "d_1")
         result = json.loads(done.stdout)
         assert (done.code, result["counts"]) == (1, {"asked": 10, "breaches": 1}), (pattern, done)
-        (breach,) = (one for one in result["answers"] if one["verdict"].startswith("breaks the contract: "))
+        (breach,) = (one for one in result["answers"] if one["verdict"].startswith("breaks the specification: "))
         assert breach["question"] == asked and rule in breach["verdict"] and breach["verdict"] in done.stderr
         assert "sandbox-key" not in done.stdout + done.stderr
 
@@ -116,10 +116,10 @@ def test_a_rate_limited_service_gets_no_more_requests(status: int, dealkit_sandb
 
 def test_errors_before_the_requests(dealkit_sandbox: Sandbox) -> None:
     done = run_command("check", "--deal", "d_1", url=dealkit_sandbox.url)
-    assert done.code == 2 and "--deal belongs to --conformance" in done.stderr
+    assert done.code == 2 and "--deal works only together with --conformance." in done.stderr
     assert dealkit_sandbox.requests == []
     completed = run_conformance_check(dealkit_sandbox.url, key="hunter2")
-    assert completed.code == 3 and "rejects the key" in completed.stderr and "hunter2" not in completed.stderr
+    assert completed.code == 3 and "rejects the service key" in completed.stderr and "hunter2" not in completed.stderr
     assert len(dealkit_sandbox.requests) == 1
     completed = run_conformance_check("http://127.0.0.1:9")
     assert completed.code == 3 and "nothing is listening" in completed.stderr

@@ -487,7 +487,7 @@ def test_ids_from_a_workbook(export: Callable[..., CommandResult], sandbox: Sand
     assert "  1  Agents\n  2  Other\n" in terminal.screen
 
     save_sheet(path, [["g_canary"]])
-    assert "must have one column named id or deal_id" in export("--ids", path, "--out", "e.csv").stderr
+    assert "needs exactly one column named id or deal_id" in export("--ids", path, "--out", "e.csv").stderr
     # A CSV file with the name of a workbook.
     path.write_text("id\ng_1\n")
     assert export("--ids", path, "--out", "e.csv").stdout == "1 deal in e.csv\n"
@@ -505,7 +505,9 @@ def test_an_export_to_a_workbook(tmp_path: Path) -> None:
         command = ["deals", "export", "--ids", "ids.txt", "--out", "o.xlsx"]
         completed = run_command(*command, url=sandbox.url, cwd=tmp_path)
         assert (
-            completed.code == 1 and completed.stderr == "" and completed.stdout.startswith("2 of 4 deals in o.xlsx; ")
+            completed.code == 1
+            and completed.stderr == ""
+            and completed.stdout.startswith("2 of 4 deals are in o.xlsx. ")
         )
         retry_command = "dealkit deals export --ids o.xlsx.failed.xlsx --out o-2.xlsx"
         assert completed.stdout.splitlines()[-1].strip() == retry_command
@@ -520,7 +522,7 @@ def test_an_export_to_a_workbook(tmp_path: Path) -> None:
         assert completed.stdout == "2 deals in p.ndjson\n"
         (tmp_path / "o.xlsx").unlink()
         completed = run_command(*command, url=sandbox.url, cwd=tmp_path)
-        assert "o.xlsx.failed.xlsx exists; choose another --out" in completed.stderr
+        assert "o.xlsx.failed.xlsx, the list of failed deals of an earlier export, already exists." in completed.stderr
     sheet = load_sheet(tmp_path / "o.xlsx.failed.xlsx")
     assert [[cell.value for cell in row][:4] for row in sheet] == [
         ["id", "kind", "status", "outcome"],
@@ -530,7 +532,7 @@ def test_an_export_to_a_workbook(tmp_path: Path) -> None:
     assert sheet["E2"].value == "metadata is too long for a cell of Excel: use .csv or .ndjson"
     save_sheet(tmp_path / "o.xlsx.failed.xlsx", [["mine"]])
     completed = run_command(*command, "--overwrite", url=sandbox.url, cwd=tmp_path)
-    assert "o.xlsx.failed.xlsx was not written by dealkit: move it away" in completed.stderr
+    assert "o.xlsx.failed.xlsx was not written by dealkit, so it was left unchanged." in completed.stderr
 
 
 def test_the_cells_of_an_exported_workbook(tmp_path: Path) -> None:
@@ -587,7 +589,7 @@ def test_the_delimiter_of_an_export(
     assert failures.startswith(f"id{character}kind{character}")
     # dealkit reads both files, and replaces them.
     assert export("--ids", "o.csv", "--out", "p.ndjson").stdout == "2 deals in p.ndjson\n"
-    assert "there are no ids to retrieve" in export("--ids", "o.csv.failed.csv", "--out", "q.ndjson").stderr
+    assert "o.csv.failed.csv has no ids to retrieve" in export("--ids", "o.csv.failed.csv", "--out", "q.ndjson").stderr
     assert export("--ids", "ids.txt", "--out", "o.csv", "--overwrite", "--delimiter", name).code == 1
 
 
@@ -596,7 +598,7 @@ def test_the_delimiter_must_fit_the_format(
 ) -> None:
     (tmp_path / "ids.txt").write_text("g_1\ng_2\n")
     completed = export("--ids", "ids.txt", "--out", "o.csv", "--delimiter", "x")
-    assert completed.code == 2 and "--delimiter: must be one of comma, semicolon, tab, pipe" in completed.stderr
+    assert completed.code == 2 and "--delimiter must be one of comma, semicolon, tab, pipe" in completed.stderr
     completed = export("--ids", "ids.txt", "--out", "o.xlsx", "--delimiter", "tab")
     assert completed.code == 2 and "--delimiter is only for .csv files" in completed.stderr
     assert not sandbox.requests
@@ -607,7 +609,7 @@ def test_the_delimiter_must_fit_the_format(
     # A stopped export does not continue with another delimiter.
     sandbox.fail_next(status=401, times=None, path="/v1/deals/g_2")
     command = ["--ids", "ids.txt", "--out", "o.csv", "--concurrency", "1"]
-    assert "Kept: 1 deal, in o.csv.part" in export(*command, "--delimiter", "tab").stderr
+    assert "1 deal, in o.csv.part" in export(*command, "--delimiter", "tab").stderr
     assert "or with another --delimiter" in export(*command).stderr
     sandbox.clear_faults()
     assert export(*command, "--delimiter", "tab").stdout == "2 deals in o.csv\n"

@@ -173,7 +173,7 @@ def test_parquet_without_pyarrow(sandbox: Sandbox, ids: Path, tmp_path: Path, mo
     """The error appears before any request, and names the package to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     completed = run_command("deals", "export", "--ids", ids, "--out", tmp_path / "d.parquet", url=sandbox.url)
-    assert (completed.code, completed.stdout) == (2, "") and "pip install 'dealkit[parquet]'" in completed.stderr
+    assert (completed.code, completed.stdout) == (2, "") and 'pip install "dealkit[parquet]"' in completed.stderr
     assert list_files(tmp_path) == ["ids.txt"] and not sandbox.requests
 
 
@@ -201,17 +201,19 @@ def test_ids_are_read_from_each_kind_of_file(sandbox: Sandbox, tmp_path: Path) -
         assert (completed.stdout, completed.stderr) == ("1 deal in o.ndjson\n", "")
     # The first line may be an id, so the message must not repeat it.
     for table, expected_error in (
-        ("name,Number\nx,g_1\n", "it has name, Number"),
-        ("g_canary\ng_2\n", "put a list without one into a .txt file"),
-        ("id,x,Deal ID\ng_1,y,g_2\n", "it has id, x, Deal ID"),
+        ("name,Number\nx,g_1\n", "The first row has name, Number"),
+        ("g_canary\ng_2\n", "If the file is a list without column names, give it a name that ends in .txt."),
+        ("id,x,Deal ID\ng_1,y,g_2\n", "The first row has id, x, Deal ID"),
     ):
         (tmp_path / "wrong.csv").write_text(table)
-        must = "dealkit: wrong.csv must have one column named id or deal_id in its first row"
-        assert export("wrong.csv") == (2, "", f"{must}; {expected_error}\n")
-    assert export("-", "\n \n").stderr == "dealkit: there are no ids to retrieve in standard input\n"
-    assert export("nothing.txt").stderr == "dealkit: nothing.txt cannot be read: No such file or directory\n"
+        must = "dealkit: wrong.csv needs exactly one column named id or deal_id, in its first row."
+        assert export("wrong.csv") == (2, "", f"{must} {expected_error}\n")
+    assert "dealkit: Nothing was retrieved: standard input has no ids" in export("-", "\n \n").stderr
+    assert export("nothing.txt").stderr == (
+        "dealkit: nothing.txt cannot be read: it does not exist. Check its name and its folder.\n"
+    )
     (tmp_path / "latin.txt").write_bytes(b"g_1\n\xe9\n")
-    assert export("latin.txt").stderr.startswith("dealkit: latin.txt: line 2 is not UTF-8; ")
+    assert export("latin.txt").stderr.startswith("dealkit: latin.txt: line 2 cannot be read as UTF-8. ")
 
 
 def test_escaped_ids_are_read_back_unchanged(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -233,9 +235,10 @@ def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path
     completed = run_command("deals", "export", "--ids", "ids.txt", "--out", "d.ndjson", url=sandbox.url, cwd=tmp_path)
     assert (completed.code, completed.stderr) == (1, "")
     assert completed.stdout == (
-        "2 of 5 deals in d.ndjson; d.ndjson.failed.csv has the others:\n"
-        "1 not found: according to the service, there is no such deal\n"
-        "2 could not be retrieved. When that is fixed, retrieve them into another file:\n"
+        "2 of 5 deals are in d.ndjson. d.ndjson.failed.csv lists the other deals:\n"
+        "1 deal not found: the service has no deal with this id.\n"
+        "2 deals could not be retrieved, for the reasons in the column message. Once they are solved, retrieve the rest into "
+        "another file:\n"
         "  dealkit deals export --ids d.ndjson.failed.csv --out d-2.ndjson\n"
     )
     failed = read_csv(tmp_path / "d.ndjson.failed.csv")
@@ -252,7 +255,8 @@ def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path
     sandbox.clear_requests()
     completed = run_command(*retry_command, url=sandbox.url, cwd=tmp_path)
     assert (
-        completed.stdout.startswith("1 of 2 deals in d-2.ndjson; ") and "1 could not be retrieved. " in completed.stdout
+        completed.stdout.startswith("1 of 2 deals are in d-2.ndjson. ")
+        and "1 deal could not be retrieved, " in completed.stdout
     )
     assert [deal.id for deal in read_deals(tmp_path / "d-2.ndjson")] == ["g_1"]
     assert {request.path for request in sandbox.requests} == {"/v1/deals/g_1"}
@@ -267,7 +271,7 @@ def test_failures_are_listed_in_a_separate_file(sandbox: Sandbox, tmp_path: Path
     completed = run_command(
         "deals", "export", "--ids", "e.csv.failed.csv", "--out", "f.csv", url=sandbox.url, cwd=tmp_path
     )
-    assert completed.code == 2 and "there are no ids to retrieve in e.csv.failed.csv" in completed.stderr
+    assert completed.code == 2 and "e.csv.failed.csv has no ids to retrieve" in completed.stderr
 
 
 def test_an_existing_file_is_replaced_only_with_overwrite(sandbox: Sandbox, ids: Path, tmp_path: Path) -> None:
@@ -276,7 +280,7 @@ def test_an_existing_file_is_replaced_only_with_overwrite(sandbox: Sandbox, ids:
     completed = run_command("deals", "export", "--ids", ids, "--out", out, url=sandbox.url)
     assert (completed.code, completed.stderr) == (
         2,
-        f"dealkit: {out} exists: choose another name, or replace it with --overwrite\n",
+        f"dealkit: {out} already exists. Choose another name with --out, or use --overwrite to replace the file.\n",
     )
     assert out.read_text() == "mine" and not sandbox.requests
     assert run_command("deals", "export", "--ids", ids, "--out", out, "--overwrite", url=sandbox.url).code == 0
@@ -301,10 +305,14 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
     (tmp_path / "h.csv").mkdir()
     before = files()
     for source, out, expected_error in (
-        ("o.csv.failed.csv", "o.csv", "o.csv.failed.csv would be written, but is the same file as o.csv.failed.csv"),
-        ("ids.txt", "a.csv", "a.csv.part is not of a stopped export: move it away"),
-        ("ids.txt", "b.csv", "b.csv.failed.csv was not written by dealkit: move it away"),
-        ("ids.txt", "c.csv", "c.csv.part is not of a stopped export: move it away"),
+        (
+            "o.csv.failed.csv",
+            "o.csv",
+            "o.csv.failed.csv would be overwritten, but it is the same file as o.csv.failed.csv",
+        ),
+        ("ids.txt", "a.csv", "a.csv.part was not written by dealkit"),
+        ("ids.txt", "b.csv", "b.csv.failed.csv was not written by dealkit"),
+        ("ids.txt", "c.csv", "c.csv.part was not written by dealkit"),
         ("ids.txt", "d.csv", "d.csv.part cannot be written: it is a link"),
         ("ids.txt", "e.csv", "e.csv.failed.csv cannot be written: it is a link"),
         ("ids.txt", "f.csv", "f.csv cannot be written: it is a link"),
@@ -315,7 +323,10 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
         completed = run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path)
         assert completed.code in (2, 4) and f"dealkit: {expected_error}" in completed.stderr, completed
     options = ["--ids", "ids.txt", "--out", "o.csv"]
-    assert "o.csv.failed.csv exists; " in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).stderr
+    assert (
+        "o.csv.failed.csv, the list of failed deals of an earlier export, already exists. "
+        in run_command("deals", "export", *options, url=sandbox.url, cwd=tmp_path).stderr
+    )
     with open(tmp_path / "ids.txt") as stdin:
         command = [sys.executable, "-m", "dealkit", "deals", "export", "--ids", "-", "--out", "ids.csv", "--overwrite"]
         (tmp_path / "ids.csv").hardlink_to(tmp_path / "ids.txt")
@@ -329,12 +340,15 @@ def test_the_export_overwrites_no_other_files(sandbox: Sandbox, ids: Path, tmp_p
 def test_endless_input_is_an_error(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_INPUT_BYTES", 1 << 16)
     (tmp_path / "endless.txt").write_text("d_1\n" * (1 << 14))
-    for source, wrong in (("/dev/zero", "is not text in UTF-8"), ("endless.txt", "is longer than ")):
+    for source, wrong in (("/dev/zero", "is not a text file in UTF-8"), ("endless.txt", "is larger than ")):
         completed = run_command("deals", "export", "--ids", source, "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
         assert completed.code == 2 and f"{source} {wrong}" in completed.stderr
     (tmp_path / "ids.csv").write_bytes("id\né\n".encode("cp1252"))
     completed = run_command("deals", "export", "--ids", "ids.csv", "--out", "o.csv", url=sandbox.url, cwd=tmp_path)
-    assert completed.stderr == 'dealkit: ids.csv: line 2 is not UTF-8; in a spreadsheet, save it as "CSV UTF-8"\n'
+    assert completed.stderr == (
+        "dealkit: ids.csv: line 2 cannot be read as UTF-8. In Excel or another spreadsheet program, save the original table as "
+        '"CSV UTF-8".\n'
+    )
 
 
 def count_saved(out: Path) -> tuple[int, int]:
@@ -380,7 +394,8 @@ def test_a_stopped_export_resumes(
     else:
         assert completed.code == 128 + how
         saved_counts = re.match(
-            r"dealkit: stopped\nKept: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ", completed.stderr
+            r"dealkit: The export was stopped.\nSaved: (\d+) deals, and 1 that could not be retrieved, in (.*)\. To ",
+            completed.stderr,
         )
         assert saved_counts and saved_counts[2] == f"{out}.part"
         # A deal that does not exist counts as done, but is not among the saved deals.
@@ -390,9 +405,9 @@ def test_a_stopped_export_resumes(
     sandbox.clear_faults()
     sandbox.clear_requests()
     completed = run_command(*command, url=sandbox.url)
-    assert completed.code == 1 and completed.stdout.startswith("300 of 301 deals in ")
+    assert completed.code == 1 and completed.stdout.startswith("300 of 301 deals are in ")
     assert re.search(
-        r"resuming where the last run stopped: \d+ of 301 deals are done, of which 1 could not be ", completed.stderr
+        r"Continuing the stopped export: \d+ of 301 deals are done, 1 of them could not be ", completed.stderr
     )
     # Deals on disk are not retrieved again. Deals that were in flight or not yet saved may be.
     assert 0 < len(sandbox.requests) < COUNT
@@ -413,7 +428,9 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
     wait_until_saved(process, out)
 
     # Another process may not write the file while the export runs.
-    assert run_command(*command, url=sandbox.url).stderr == f"dealkit: another dealkit process is writing {out}\n"
+    assert run_command(*command, url=sandbox.url).stderr == (
+        f"dealkit: {out} is being written by another dealkit command. Wait until that command has ended.\n"
+    )
     process.send_signal(signal.SIGINT)
     assert finish_command(process).code == 130
     sandbox.clear_faults()
@@ -425,7 +442,7 @@ def test_a_stopped_export_resumes_only_with_its_ids_and_service(sandbox: Sandbox
         assert rejected.code == 2 and "of other ids or from another service" in rejected.stderr
     ids.write_text("g_7\n")
     rejected = run_command(*command, url=sandbox.url)
-    assert rejected.code == 2 and "remove the file to start over" in rejected.stderr
+    assert rejected.code == 2 and "To start over, delete the file." in rejected.stderr
     assert part.read_bytes() == saved_counts
 
     part.unlink()
@@ -461,7 +478,7 @@ def test_a_damaged_partial_export_is_an_error(
                 file.execute("UPDATE deal_groups SET first = 1 WHERE first = 0")
     saved_counts = part.read_bytes()
     completed = run_command(*command, url=sandbox.url)
-    assert f"{part}" in completed.stderr and "move it away" in completed.stderr, completed
+    assert f"{part}" in completed.stderr and "Move it to another folder" in completed.stderr, completed
     assert not completed.stderr.endswith(f"{out}\n") and "To continue" not in completed.stderr and not out.exists()
     assert part.exists() and (damage in ("deal", "group") or part.read_bytes() == saved_counts)
     part.unlink()
@@ -488,7 +505,7 @@ def test_consecutive_service_errors_end_the_export(sandbox: Sandbox, ids: Path, 
     completed = run_command(*command, url=sandbox.url)
     assert (
         completed.code == 3
-        and "calls in a row have failed" in completed.stderr
+        and "requests have all failed" in completed.stderr
         and "The service failed." in completed.stderr
     )
     assert list_files(tmp_path) == ["ids.txt"], "there was nothing to keep"
@@ -498,7 +515,7 @@ def test_consecutive_service_errors_end_the_export(sandbox: Sandbox, ids: Path, 
     completed = run_command(*command, url=sandbox.url)
     assert completed.code == 3 and "To continue, run the same command again:" in completed.stderr
     sandbox.clear_faults()
-    assert "resuming where the last run stopped: " in run_command(*command, url=sandbox.url).stderr
+    assert "Continuing the stopped export: " in run_command(*command, url=sandbox.url).stderr
     # A deal in between may have failed before a later one succeeded.
     failed = tmp_path / "d.ndjson.failed.csv"
     lost = [row["id"] for row in read_csv(failed)] if failed.exists() else []
@@ -585,14 +602,17 @@ def test_exclude_ids_skips_deals(sandbox: Sandbox, tmp_path: Path) -> None:
         assert completed == (
             0,
             f"1 deal in e.{file_format}\n",
-            f"dealkit: 2 ids skipped: d.{file_format} has the deals\n",
+            f"dealkit: 2 ids skipped: d.{file_format} already has these deals.\n",
         )
         assert read_deal_ids(tmp_path / f"e.{file_format}") == ["g_3"]
     completed = export("g_1\ng_2\ng_3\n", "f.csv", *known, "--exclude-ids", "e.csv")
-    assert (completed.code, completed.stdout) == (0, "there are no ids left, so nothing was retrieved\n")
+    assert (completed.code, completed.stdout) == (
+        0,
+        "Nothing was retrieved: the files in --exclude-ids already have all of these deals.\n",
+    )
     (tmp_path / "g.ndjson").write_text("{}")
     completed = export("g_1\n", "f.csv", "--exclude-ids", "g.ndjson")
     assert (
         completed.code == 2
-        and "g.ndjson must contain ids, or deals with their ids, as an export does" in completed.stderr
+        and "g.ndjson must contain ids, or deals with their ids, as the file of an export does" in completed.stderr
     )

@@ -77,7 +77,10 @@ def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     assert sorted(found) == ["2", "3", "4", "5", "6"]
     assert sorted(found.values()) == ["created", "created", "created", "rejected", "unknown"]
     assert len(sandbox.agents) == 4
-    assert "import.ledger records this: repeating the command creates no agent twice." in completed.stdout
+    assert (
+        "import.ledger, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice."
+        in completed.stdout
+    )
     assert b"example.com" not in (imports.folder / "import.ledger").read_bytes()
 
     # Adds one row.
@@ -105,7 +108,7 @@ def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     assert (completed.code, len(imports.sandbox.agents)) == (0, 2)
     write(("123", "Ada"), ("B\u00e9", "grace"), ("5", "joan"))
     completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
-    assert completed.code == 0 and "knows the e-mail address, but not the key (row 2)" in completed.stdout
+    assert completed.code == 0 and "has the e-mail address, but not the key (row 2)" in completed.stdout
     completed = imports()
     assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
@@ -133,13 +136,14 @@ def test_a_changed_row_is_reported_and_not_sent_again(imports: TableImport) -> N
     write("+4915100000099", "")
     completed = imports(*options)
     report = (imports.folder / "report.csv").read_text()
-    assert "1 row changed since an earlier run sent it: this change is not sent (row 2)" in completed.stdout
+    changes = "1 row changed since the last import (row 2): not sent: this interface cannot change an agent."
+    assert changes in completed.stdout
     by_row = {line.split(",")[0]: line for line in report.splitlines()}
-    assert ",created," in by_row["2"] and "this change is not sent" in by_row["2"]
-    assert ",created," in by_row["3"] and "the row has become invalid, and nothing was sent" in by_row["3"]
+    assert ",created," in by_row["2"] and "this interface cannot change an agent" in by_row["2"]
+    assert ",created," in by_row["3"] and "is no longer valid. Nothing was sent: " in by_row["3"]
     # The reason of a rejection stays in the report, and only advice for existing rows is printed.
     assert ",rejected," in by_row["4"] and "No such office: unknown_office" in by_row["4"]
-    assert "enter none in the report's column agent_id once the row is corrected" in completed.stdout
+    assert "Correct them: a row whose data differ is sent again." in completed.stdout
     assert "unknown rows" not in completed.stdout and len(imports.sandbox.agents) == 2
 
 
@@ -206,7 +210,7 @@ def test_a_renamed_table_creates_no_agent_twice(imports: TableImport) -> None:
     imports.write(4)
     (imports.folder / "agents.csv").rename(imports.folder / "agents-corrected.csv")
     corrected = ["agents", "import", "agents-corrected.csv"]
-    message = f"{imports.ledger()} already has 3 of them, not to be sent again: 3 created\n"
+    message = f"{imports.ledger()}, the list of rows already sent (ledger), has 3 of them, which are not sent again: 3 created\n"
     completed = imports.command(*corrected, "--dry-run", url=imports.sandbox.url)
     assert (completed.code, message in completed.stdout) == (0, True)
     completed = imports.command(*corrected, "--yes", url=imports.sandbox.url)
@@ -239,7 +243,7 @@ def test_rows_in_other_ledgers_are_reported_before_sending(imports: TableImport)
         assert imports("--key", "email", into=old).code == 0
     imports.write(4)
     other = imports.ledger(old)
-    message = f"{other}, another ledger, has 3 of these rows. This import does not use it, so it would send "
+    message = f"{other}, another ledger (list of rows already sent), has 3 of these rows. This import does not use that ledger, so it "
     advice = f"use it: add --ledger {other}. If they were created at another service, such as a sandbox, these rows are"
     for options in ([], ["--key", "profile.external_id"], ["--ledger", "new.ledger"]):
         completed = imports(*options, "--dry-run", yes=False)
@@ -254,7 +258,7 @@ def test_rows_in_other_ledgers_are_reported_before_sending(imports: TableImport)
     assert imports.sandbox.agents == []
     # The user follows the advice. The ledger belongs to another URL, so the next message asks which case applies.
     completed = imports("--ledger", other, "--key", "email")
-    assert completed.code == 2 and "different service, leave out --ledger" in completed.stderr
+    assert completed.code == 2 and "leave out --ledger, and the variable DEALKIT_LEDGER" in completed.stderr
     with imports.on_a_terminal() as terminal:
         terminal.wait_for("Create 4 agents")
         assert message in terminal.screen
@@ -273,8 +277,8 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     before = ledger.read_bytes()
     completed = imports.dry("--report", "dry.csv", url=imports.sandbox.url)
     assert (
-        "5 rows can be sent, 0 cannot\n"
-        f"{ledger.name} already has 3 of them, not to be sent again: 1 created, 1 rejected, 1 unknown\n"
+        "Ready           5\nCannot be sent  0\n"
+        f"{ledger.name}, the list of rows already sent (ledger), has 3 of them, which are not sent again: 1 created, 1 rejected, 1 unknown\n"
     ) in completed.stdout
     assert ledger.read_bytes() == before
     found = imports.report("dry.csv")
@@ -287,7 +291,7 @@ def test_a_dry_run_reports_rows_in_the_ledger(imports: TableImport) -> None:
     ]
     assert found[2]["agent_id"] == imports.sandbox.agents[1].id
     completed = imports.dry("--resend-unknown", url=imports.sandbox.url)
-    assert " already has 2 of them, not to be sent again: 1 created, 1 rejected\n" in completed.stdout
+    assert " has 2 of them, which are not sent again: 1 created, 1 rejected\n" in completed.stdout
 
 
 def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None:
@@ -302,16 +306,17 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     ledger = imports.ledger()
     assert resolve == ["ledger", "resolve", ledger, "agents.csv.report.csv"]
     stdout = imports.command("ledger", "show", ledger).stdout
-    assert f"{ledger}: the ledger of {sandbox.url}, by profile.external_id" in stdout
+    assert f"{ledger} is the ledger (the list of rows already sent) for {sandbox.url}.\n" in stdout
+    assert "Key (identifies a row): profile.external_id\n" in stdout
     assert (
         re.search("  rejected +1\n", stdout)
         and re.search("  unknown +3\n", stdout)
-        and "Nobody knows whether" in stdout
+        and "These agents may exist. Ask the service's operator to look up these requests:\n" in stdout
     )
     report = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
     assert (report["counts"]["created"], report["counts"]["unknown"], len(report["unresolved"])) == (1, 3, 3)
 
-    none = "0 rows resolved. The next import sends those without an agent.\n"
+    none = "0 rows recorded. The next import sends the rows with the entry none.\n"
     assert imports.command(*resolve) == (0, none, "")
     # The user has looked up these rows; the ledger records them later.
     agent_ids = {agent.email: agent.id for agent in sandbox.agents}
@@ -320,17 +325,18 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     assert [row["agent_id"] for row in imports.report()][:3] == [agent_ids["a0@example.com"], "None", ""], "it is kept"
 
     completed = imports.command(*resolve, key="")
-    assert completed.code == 2 and "nobody can be asked to confirm this" in completed.stderr
+    assert completed.code == 2 and "Cannot ask for confirmation: input is not a terminal." in completed.stderr
     completed = imports.command(*resolve, "--yes", "--json", key="")
     assert (completed.code, json.loads(completed.stdout)["counts"]) == (0, {"resolved": 2, "unchanged": 3})
     imports.fill_in({"4": "Not yet", "5": "none"})
     words = (
-        "these entries in agent_id do not look like identifiers: 'Not yet' in row 4. If there is no agent, write none."
+        "these entries in agent_id do not look like ids of agents: 'Not yet' in row 4. If you do not know yet whether there is "
+        "an agent, leave agent_id empty. Enter none if the service's operator has confirmed, an hour or more after the import, that "
     )
     completed = imports.command(*resolve, "--yes", key="")
-    assert completed.code == 2 and words in completed.stderr and "0 rows resolved" not in completed.stdout
+    assert completed.code == 2 and words in completed.stderr and "0 rows recorded" not in completed.stdout
     completed = imports.command(*resolve, key="")
-    assert completed.code == 2 and "nobody can be asked to confirm this" in completed.stderr
+    assert completed.code == 2 and words in completed.stderr
     imports.fill_in({"4": "none"})
     for _ in range(2):
         assert imports.command(*resolve, "--yes").code == 0, "what it has by now is passed over"
@@ -347,12 +353,12 @@ def test_a_report_in_windows_code_page_is_read(imports: TableImport) -> None:
     imports("--concurrency", "1")
     imports.fill_in({"2": "none"}, encoding="cp1252")
     resolve = ("ledger", "resolve", imports.ledger(), "agents.csv.report.csv")
-    assert imports.command(*resolve, "--yes").stdout.startswith("1 row resolved")
+    assert imports.command(*resolve, "--yes").stdout.startswith("1 row recorded")
     # The next run also reads this report.
     assert parse_counts(imports().stdout) == {"created": 1, "rejected": 0, "unknown": 0}
     imports.fill_in({}, encoding="cp1252")
     completed = imports.command(*resolve, "--yes", "--encoding", "utf-8")
-    assert completed.code == 2 and "is not UTF-8" in completed.stderr
+    assert completed.code == 2 and "cannot be read as UTF-8" in completed.stderr
 
 
 def save_in_excel(cell: str) -> str:
@@ -386,7 +392,7 @@ def test_keys_survive_a_spreadsheet_that_opens_and_saves_the_report(imports: Tab
         with open(imports.folder / name, "w", encoding="utf-8-sig", newline="") as file:
             csv.writer(file, delimiter=";").writerows(cells)
         completed = imports.command("ledger", "resolve", imports.ledger(), name, "--yes")
-        assert completed.stdout.startswith(f"{resolved} rows resolved"), completed
+        assert completed.stdout.startswith(f"{resolved} rows recorded"), completed
     assert parse_counts(imports().stdout)["created"] == len(keys) == len(imports.sandbox.agents)
 
 
@@ -396,8 +402,14 @@ def test_resolve_names_rows_whose_keys_changed(imports: TableImport) -> None:
     imports("--concurrency", "1")
     (imports.folder / "found.csv").write_text("key,agent_id\n00123,a_9\n124,a_2\n")
     completed = imports.command("ledger", "resolve", imports.ledger(), "found.csv", "--yes")
-    assert completed.code == 2 and "row 3 of found.csv is rejected: its key is not in the ledger" in completed.stderr
-    assert "with all its zeros. A spreadsheet may have changed it, as in 123 for 00123" in completed.stderr
+    assert (
+        completed.code == 2
+        and "Row 3 of found.csv: the ledger (the list of rows already sent) does not have its key" in completed.stderr
+    )
+    assert (
+        "exactly as in the report of the import. A spreadsheet may have changed it, as in 123 for 00123."
+        in completed.stderr
+    )
 
 
 def test_each_row_reports_its_own_message(imports: TableImport) -> None:
@@ -432,14 +444,14 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
     assert shown_ledger.code == 0 and re.search("created +2\n", shown_ledger.stdout)
     assert imports.command("ledger", "backup", path, folder / "copy").code == 0
     completed = imports.command("ledger", "resolve", path, folder / "agents.csv.report.csv", "--yes")
-    assert completed.stdout.startswith("0 rows resolved")
+    assert completed.stdout.startswith("0 rows recorded")
     assert imports.command("ledger", "resolve", path, folder / "nothing.csv").code == 2
     # The folder's other tables and ledgers also have such paths.
     (folder / "b.csv").write_text("email,first_name,last_name,profile.external_id\na0@example.com,A,B,x-0\n")
     completed = imports.command(
         "agents", "import", folder / "b.csv", "--ledger", folder / "new", "--yes", url=imports.sandbox.url
     )
-    assert completed.code == 2 and "another ledger, has 1 of these rows" in completed.stdout
+    assert completed.code == 2 and "another ledger (list of rows already sent), has 1 of these rows" in completed.stdout
     (folder / "ids.txt").write_text("nope\n")
     out = folder / "deals\udcff.csv"
     completed = imports.command("deals", "export", "--ids", folder / "ids.txt", "--out", out, url=imports.sandbox.url)
@@ -467,13 +479,13 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
 def test_arguments_with_invalid_unicode_are_errors(arguments: list[str], imports: TableImport) -> None:
     imports.write(1)
     completed = imports.command(*arguments, url=imports.sandbox.url)
-    assert completed.code == 2 and "is not valid text" in completed.stderr
+    assert completed.code == 2 and "contains characters that are not text" in completed.stderr
 
 
 def test_variables_with_invalid_unicode_are_errors(imports: TableImport) -> None:
     for name in ("DEALKIT_SERVICE_KEY", "DEALKIT_BASE_URL"):
         completed = imports.command("check", url=imports.sandbox.url, env={name: "http://\udcff"})
-        assert completed.code == 2 and f"{name} is not valid text" in completed.stderr
+        assert completed.code == 2 and f"{name} contains characters that are not text" in completed.stderr
 
 
 def test_an_empty_ledger_variable_counts_as_unset(imports: TableImport) -> None:
@@ -488,7 +500,7 @@ def test_an_empty_ledger_variable_counts_as_unset(imports: TableImport) -> None:
     completed = imports.command("ledger", "show", env={"DEALKIT_LEDGER": ""})
     assert (completed.code, completed.stderr.splitlines()[0]) == (
         2,
-        "dealkit: the following arguments are required: LEDGER",
+        "dealkit: LEDGER is missing. The command is: dealkit ledger show LEDGER [OPTIONS]",
     )
 
 
@@ -512,14 +524,20 @@ def test_entries_for_a_row_are_removed_when_it_is_sent_again(imports: TableImpor
 
 # Contents of a report, and the error for each.
 UNRESOLVABLE = [
-    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "row 4 of found.csv is rejected: the service has confirmed that it "),
-    ("key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n", "found.csv has rows with the same key; fill in agent_id in only one"),
+    ("Key;Agent ID\nx-0;a_9\n\nx-1;CANARY\n", "Row 4 of found.csv: the service has confirmed that it "),
+    (
+        "key,agent_id\nx-0,a_9\nx-1,\nx-0,none\n",
+        "found.csv has several rows with the same key (the value that identifies a row). Fill in",
+    ),
     (
         "key,agent_id,Agent ID\nx-0,a_9,\n",
         "found.csv has several columns Agent ID; rename or remove all but one of them",
     ),
     ("name,agent_id\nCANARY,a_9\n", "must have the columns key and agent_id, like the report of an import; it has "),
-    ("key,agent_id\nCANARY,\n", "no row of found.csv has anything in agent_id. Fill in what you have found"),
+    ("key,agent_id\nCANARY,\n", "no row of found.csv has an entry in agent_id. For each unknown row"),
+    ("key,agent_id\nx-0,a_9\nX-0\u200b,\nx-1\u200b,none\n", "Row 4 of found.csv: the service has confirmed that it "),
+    ("key,agent_id\nx-0,n/a\n", "Row 2 of found.csv: agent_id is not the id of an agent, or the ledger has this agent"),
+    ("key,agent_id\nx-0,a_9\nx-0\u200b,a_8\n", "Row 3 of found.csv: another row of the file has the same key"),
 ]
 
 
@@ -538,6 +556,7 @@ def test_invalid_reports_resolve_nothing(imports: TableImport) -> None:
         found.write_text("key,agent_id\nx-0,a_9\n")
         completed = imports.command("ledger", "resolve", name, "found.csv")
         assert completed.code == 2 and name in completed.stderr
+        assert "the list of rows already sent" in completed.stderr
     assert not (imports.folder / "nothing.ledger").exists()
 
 
@@ -547,40 +566,41 @@ def test_set_base_url_keeps_the_ledger_of_a_moved_service(imports: TableImport) 
     with Sandbox() as old:
         assert imports("--ledger", "l.ledger", into=old).code == 0
     completed = imports("--ledger", "l.ledger")
-    assert completed.code == 2 and f"it is the ledger of another service, {old.url}" in completed.stderr
-    assert "record its new URL with dealkit ledger set-base-url" in completed.stderr
-    assert "record the new base URL in the ledger. If" in completed.stderr
+    assert completed.code == 2 and f"is for the service {old.url}, but this import is for {url}." in completed.stderr
     rename = ["ledger", "set-base-url", "l.ledger", url]
-    assert imports.command(*rename, key="") == (0, f"l.ledger is the ledger of {url} from now on.\n", "")
+    assert f"\n  dealkit {' '.join(rename)}\n" in completed.stderr
+    assert imports.command(*rename, key="") == (0, f"l.ledger is now the ledger for {url}.\n", "")
     completed = imports("--ledger", "l.ledger")
     assert (completed.code, parse_counts(completed.stdout)["created"], imports.sandbox.agents) == (0, 2, [])
     completed = imports.command("ledger", "set-base-url", "no.ledger", "https://a.example.com")
     assert (completed.code, completed.stdout) == (2, "") and completed.stderr.startswith(
-        "dealkit: there is no ledger no.ledger"
+        "dealkit: There is no ledger no.ledger."
     )
 
 
 def test_the_import_asks_for_confirmation_on_a_terminal(imports: TableImport) -> None:
     imports.write(2)
     completed = imports(yes=False, stdin="y\n")
-    assert completed.code == 2 and "check what is shown above, then add --yes" in completed.stderr
+    assert completed.code == 2 and "Review the output, then use --yes." in completed.stderr
     for answer, code, created in (("", 1, 0), ("y", 0, 2)):
         with imports.on_a_terminal() as terminal:
-            terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? [y/N] ")
+            terminal.wait_for(f"Create 2 agents at {imports.sandbox.url}? This cannot be undone. [y/N] ")
             terminal.enter(f"{answer}\n")
             assert terminal.end() == code
-            assert ("nothing was done" in terminal.screen) == (code != 0)
+            assert ("Nothing was done" in terminal.screen) == (code != 0)
         assert len(imports.sandbox.agents) == created
     assert "\r\x1b[K2 of 2 agents\n" in terminal.screen
     # No confirmation is needed if nothing would be sent.
     assert imports(yes=False).code == 0
     imports.write(3)
     with imports.on_a_terminal() as terminal:
-        terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? [y/N] ")
-        message = f"{imports.ledger()} already has 2 of them, not to be sent again: 2 created\n"
+        terminal.wait_for(f"Create 1 agent at {imports.sandbox.url}? This cannot be undone. [y/N] ")
+        message = f"{imports.ledger()}, the list of rows already sent (ledger), has 2 of them, which are not sent again: 2 created\n"
         assert message in terminal.screen
         terminal.interrupt()
-        assert terminal.end() == 130 and terminal.screen.endswith("[y/N] \n\x1b[31mdealkit:\x1b[0m stopped\n")
+        assert terminal.end() == 130 and terminal.screen.endswith(
+            "[y/N] \n\x1b[31mdealkit:\x1b[0m The command was stopped.\n"
+        )
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
@@ -670,7 +690,7 @@ def test_a_stopped_terminal_does_not_block_an_import(imports: TableImport) -> No
 @pytest.mark.parametrize(
     ("fault", "code", "expected_error", "sent"),
     [
-        ({"status": 401}, 3, "The service rejects the key", 1),
+        ({"status": 401}, 3, "The service rejects the service key", 1),
         # Three attempts to probe the key, five failures, eight rows in flight, and eight rows that wait for a permit.
         ({"status": 500}, 3, "The service failed.", 24),
     ],
@@ -687,6 +707,16 @@ def test_consecutive_service_errors_end_the_import(
     imports.sandbox.clear_faults()
     completed = imports("--ledger", "l.ledger", "--resend-unknown")
     assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 100, 100)
+
+
+def test_no_printed_command_resends_unknown_rows(imports: TableImport) -> None:
+    """A user who copies it after a second failure would create the agents of the first requests twice."""
+    imports.write(3)
+    imports.sandbox.fail_next(process_then_reset=True, method="POST", times=None)
+    assert imports("--concurrency", "1").code == 1
+    completed = imports("--resend-unknown", "--concurrency", "1")
+    commands = [line for line in completed.stdout.splitlines() if line.startswith("  dealkit agents import")]
+    assert commands == ["  dealkit agents import agents.csv --concurrency 1 --yes"]
 
 
 def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:

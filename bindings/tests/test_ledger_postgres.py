@@ -78,7 +78,9 @@ def test_the_command_uses_a_ledger_in_a_database(sandbox: Sandbox, database: str
     assert "already has 3 of them" in output
     assert len(sandbox.agents) == 3
     assert re.search(r"created +3", run_and_read_output("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
-    assert run_and_read_output("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith("is ready.\n")
+    assert run_and_read_output("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith(
+        "is ready for imports.\n"
+    )
 
 
 def test_printed_commands_do_not_contain_user_and_password() -> None:

@@ -21,6 +21,7 @@ from dealkit import (
     UnprocessableEntityError,
     ValidationError,
 )
+from dealkit.ledger import look_up
 from dealkit.params import CreateAgentParams
 from dealkit.testing import Sandbox
 
@@ -47,6 +48,30 @@ def test_creations_of_rows_that_the_ledger_knows(run: Callable[..., list[Any]], 
 
     third = run(client, rows=make_rows(3), ledger=ledger, resend_unknown=True)
     assert list_outcomes(third)[0] == ("succeeded", False) and len(sandbox.requests) == 4
+
+
+@BOTH_CALL_STYLES
+def test_corrected_rows_are_sent_again(run: Callable[..., list[Any]], sandbox: Sandbox, ledger: Path) -> None:
+    client = make_client_without_retries(sandbox)
+    sandbox.fail_next(status=422, times=2)
+    sandbox.fail_next(process_then_reset=True)
+    run(client, rows=make_rows(4), ledger=ledger, concurrency=1)
+    rows = make_rows(4)
+    for row in rows[1:]:
+        row["first_name"] = "Grace"
+    found = look_up(ledger, [row_email(row) for row in rows], requests=rows)
+    outcomes = [(row.outcome, row.request_differs) for row in found if row]
+    assert outcomes == [("rejected", False), ("rejected", True), ("unknown", True), ("succeeded", True)]
+
+    unchanged = run(client, rows=rows, ledger=ledger)
+    expected = [("rejected", True), ("rejected", True), ("unknown", True), ("succeeded", True)]
+    assert list_outcomes(unchanged) == expected
+    assert [creation.request_differs for creation in unchanged] == [False, True, True, True]
+    for is_earlier in [False, True]:
+        corrected = run(client, rows=rows, ledger=ledger, resend_corrected=True)
+        expected[1] = ("succeeded", is_earlier)
+        assert list_outcomes(corrected) == expected and len(sandbox.requests) == 5
+    assert not corrected[1].request_differs
 
 
 def test_recorded_rejections_are_raised_and_created_rows_returned(sandbox: Sandbox, ledger: Path) -> None:
@@ -99,8 +124,10 @@ def test_invalid_ledger_options_are_rejected(sandbox: Sandbox, ledger: Path) -> 
         ({"key": row_email}, "key needs a ledger"),
         ({"resend_unknown": True}, "resend_unknown needs a ledger"),
         ({"ledger": ledger, "key": 5}, "key must be the name of a field, or a function of a row, not int"),
+        ({"resend_corrected": True}, "resend_corrected needs a ledger"),
         ({"ledger": 5, "key": row_email}, "ledger must be the path of a file, not int"),
         ({"ledger": ledger, "key": row_email, "resend_unknown": 1}, "resend_unknown must be a bool, not int"),
+        ({"ledger": ledger, "key": row_email, "resend_corrected": 1}, "resend_corrected must be a bool, not int"),
         ({"ledger": ledger, "key": row_email, "wait_in_flight": 1}, "wait_in_flight must be a bool, not int"),
         ({"wait_in_flight": True}, "wait_in_flight needs a ledger"),
         ({"resolve": print}, "resolve needs a ledger"),

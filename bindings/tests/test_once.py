@@ -18,6 +18,7 @@ from dealkit.exceptions import (
     AlreadyAttemptedError,
     InternalServerError,
     LedgerError,
+    UnprocessableEntityError,
     ValidationError,
 )
 from dealkit.testing import Sandbox
@@ -44,6 +45,33 @@ def test_results_and_errors_of_a_key(
         create_once(idempotency_key="doubtful", ledger=path, **ADA)
     assert (recorded.value.outcome, recorded.value.status_code, recorded.value.in_flight) == ("unknown", 500, False)
     assert create_once(idempotency_key="doubtful", ledger=path, resend_unknown=True, **ADA).result == "created"
+
+
+def test_a_corrected_request_of_a_rejected_key_is_sent(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "agents.ledger"
+    create_once = dealkit_client.agents.create_once
+    corrected: Any = {**ADA, "first_name": "Augusta"}
+    dealkit_sandbox.fail_next(status=422)
+    with pytest.raises(UnprocessableEntityError):
+        create_once(idempotency_key="one", ledger=path, **ADA)
+    for options in ({**ADA, "resend_corrected": True}, corrected):
+        with pytest.raises(AlreadyAttemptedError) as recorded:
+            create_once(idempotency_key="one", ledger=path, **options)
+        assert (recorded.value.outcome, recorded.value.status_code) == ("rejected", 422)
+    assert len(dealkit_sandbox.requests) == 1
+
+    async def send_corrected() -> str:
+        async with AsyncClient(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key) as client:
+            creation = await client.agents.create_once(
+                idempotency_key="one", ledger=path, resend_corrected=True, **corrected
+            )
+            return creation.result
+
+    assert asyncio.run(send_corrected()) == "created"
+    again = create_once(idempotency_key="one", ledger=path, resend_corrected=True, **ADA)
+    assert (again.result, again.request_differs) == ("already_created", True)
 
 
 def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
@@ -153,6 +181,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"key_name": 5}, TypeError, "key_name must be a str or None, not int"),
         ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
         ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
+        ({"resend_corrected": 1}, TypeError, "resend_corrected must be a bool, not int"),
         ({"detached": 1}, TypeError, "detached must be a bool, not int"),
         ({"detached": True}, TypeError, "detached is only for AsyncClient"),
         ({"validate": 1}, TypeError, "validate must be a bool"),

@@ -150,7 +150,7 @@ pub mod internal {
         json::{document_limits, explain_error, lexer},
         rules::validate,
         specification::{schema, wire},
-        value::{scalar, text_encoding},
+        value::{json_kind, scalar, text_encoding},
     };
 }
 

@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroU16,
     path::PathBuf,
+    str::FromStr,
     time::Duration,
 };
 
@@ -61,10 +62,10 @@ macro_rules! settings {
             #[arg(long = "deals", value_name = "FILE")]
             pub(crate) deal_files: Vec<PathBuf>,
             /// Serve N generated deals (a million at most), g_0, g_1 and so on, instead of the samples
-            #[arg(long, value_name = "N")]
+            #[arg(long, value_name = "N", value_parser = parse_count::<usize>)]
             pub(crate) generate: Option<usize>,
             /// Seed of the generated deals: the same seed gives the same deals
-            #[arg(long, value_name = "S", requires = "generate", default_value_t = 0)]
+            #[arg(long, value_name = "S", requires = "generate", default_value_t = 0, value_parser = parse_count::<u64>)]
             pub(crate) seed: u64,
             /// How to read the specification where it is open; several variants, separated by commas, apply one after
             /// another [default: reference]
@@ -134,29 +135,29 @@ settings! {
     ///
     /// It has Retry-After, and every response has the headers RateLimit and RateLimit-Policy. At most 65,535; by default
     /// there is no limit.
-    #[arg(value_name = "N")]
+    #[arg(value_name = "N", value_parser = parse_rate)]
     rate_limit: Option<NonZeroU16>, u16 => NonZeroU16::new(rate_limit);
     /// Connections served at once; others wait, as they do if the process may open no more files.
-    #[arg(value_name = "N", default_value_t = 1_024, help_heading = "Limits")]
+    #[arg(value_name = "N", default_value_t = 1_024, value_parser = parse_count::<usize>, help_heading = "Limits")]
     max_connections: usize, usize => max_connections;
     /// Longest request body, in bytes.
-    #[arg(value_name = "BYTES", default_value_t = 1_048_576, help_heading = "Limits")]
+    #[arg(value_name = "BYTES", default_value_t = 1_048_576, value_parser = parse_count::<usize>, help_heading = "Limits")]
     max_body_bytes: usize, usize => max_body_bytes;
     /// How much of all request and response bodies together is kept at once, in bytes; a request beyond that gets a 503.
-    #[arg(value_name = "BYTES", default_value_t = 268_435_456, help_heading = "Limits")]
+    #[arg(value_name = "BYTES", default_value_t = 268_435_456, value_parser = parse_count::<usize>, help_heading = "Limits")]
     max_buffered_bytes: usize, usize => max_buffered_bytes;
     /// How many agents can be created.
-    #[arg(value_name = "N", default_value_t = 1_000_000, help_heading = "Limits")]
+    #[arg(value_name = "N", default_value_t = 1_000_000, value_parser = parse_count::<u64>, help_heading = "Limits")]
     max_agents: u64, u64 => max_agents;
     /// How much JSON is kept, in bytes: of agents, and of deals beyond those that the server starts with; with namespaces, in
     /// all of them together.
-    #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, help_heading = "Limits")]
+    #[arg(value_name = "BYTES", default_value_t = 1_073_741_824, value_parser = parse_count::<u64>, help_heading = "Limits")]
     max_store_bytes: u64, u64 => max_store_bytes;
     /// How many namespaces there can be, besides the service key's.
-    #[arg(value_name = "N", default_value_t = 1_000, help_heading = "Limits")]
+    #[arg(value_name = "N", default_value_t = 1_000, value_parser = parse_count::<usize>, help_heading = "Limits")]
     max_namespaces: usize, usize => max_namespaces;
     /// Longest request head (request line and headers), in bytes.
-    #[arg(value_name = "BYTES", default_value_t = 65_536, help_heading = "Limits")]
+    #[arg(value_name = "BYTES", default_value_t = 65_536, value_parser = parse_count::<usize>, help_heading = "Limits")]
     max_head_bytes: usize, usize => max_head_bytes;
     /// Time for a request head to arrive; also how long an idle connection is kept, and how long a response may
     /// stay unread.
@@ -178,6 +179,16 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     numeric_address
         .parse()
         .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+fn parse_count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+fn parse_rate(text: &str) -> Result<NonZeroU16, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number from 1 to 65535".to_owned())
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -57,31 +57,32 @@ pub fn check(bytes: &[u8]) -> Result<&str, JsonError> {
         return Err(JsonError::new("a byte order mark", bytes, 0));
     }
     let mut lexer = Lexer::new(text);
-    match check_value(&mut lexer, 0).and_then(|()| Ok(lexer.expect_end()?)) {
+    match check_value(&mut lexer, 0).and_then(|()| {
+        let defect = Defect::Malformed("more text after the value");
+        lexer.expect_end().map_err(|_| defect)
+    }) {
         Ok(()) => Ok(text),
-        Err(Defect::Malformed) => Err(describe_malformed(text, lexer.position())),
+        Err(Defect::Malformed(reason)) => Err(describe_malformed(text, lexer.position(), reason)),
         Err(Defect::At(at, reason)) => Err(JsonError::new(reason, bytes, at)),
     }
 }
 
 /// The reason for which validation stopped.
 enum Defect {
-    /// The text is not JSON, or a string contains an unpaired surrogate. The lexer does not distinguish the two.
-    Malformed,
+    /// The text is not JSON, or a string contains an unpaired surrogate. The lexer does not distinguish the two. The reason applies
+    /// unless the text ends early.
+    Malformed(&'static str),
     /// The text is JSON but not strict: the position and the reason.
     At(usize, &'static str),
 }
 
-impl From<LexError> for Defect {
-    fn from(_: LexError) -> Self {
-        Self::Malformed
-    }
-}
+/// The reason for a malformed string. [`describe_string`] replaces it with the exact reason.
+const MALFORMED_STRING: &str = "a malformed string";
 
-/// Describes why the lexer rejected the text, with the message of serde_json. If serde_json accepts the text, the string at
-/// position `at` contains an unpaired surrogate.
+/// Describes why the lexer rejected the text at position `at`. The exact position is the one of serde_json. If serde_json accepts
+/// the text, the string at `at` contains an unpaired surrogate.
 #[cold]
-fn describe_malformed(text: &str, at: usize) -> JsonError {
+fn describe_malformed(text: &str, at: usize, reason: &'static str) -> JsonError {
     let Err(error) = serde_json::from_str::<&RawValue>(text) else {
         return JsonError::new("an unpaired surrogate", text.as_bytes(), at);
     };
@@ -89,10 +90,36 @@ fn describe_malformed(text: &str, at: usize) -> JsonError {
         return JsonError::new("the text ends early", text.as_bytes(), text.len());
     }
     let line = text.split_inclusive('\n').take(error.line() - 1);
-    let at = line.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-    let reason = error.to_string();
-    let reason = reason.split(" at line ").next().unwrap_or_default();
-    JsonError::new(reason, text.as_bytes(), at)
+    let exact_at = line.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+    let reason = match reason {
+        MALFORMED_STRING => describe_string(text.as_bytes().get(at..).unwrap_or_default()),
+        reason => reason,
+    };
+    JsonError::new(reason, text.as_bytes(), exact_at)
+}
+
+/// Describes the first defect of a malformed string, which begins with its opening quote.
+fn describe_string(string: &[u8]) -> &'static str {
+    let mut bytes = string.get(1..).unwrap_or_default().iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            0..b' ' => return "a control character in a string: write it as an escape, such as \\n",
+            b'\\' => {
+                let is_valid = match bytes.next() {
+                    Some(b'u') => {
+                        let digits = bytes.as_slice().first_chunk::<4>();
+                        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+                    }
+                    escape => escape.is_some_and(|escape| b"\"\\/bfnrt".contains(escape)),
+                };
+                if !is_valid {
+                    return "an invalid escape in a string";
+                }
+            }
+            _ => {}
+        }
+    }
+    MALFORMED_STRING
 }
 
 fn check_value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
@@ -101,34 +128,58 @@ fn check_value(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
         let reason = "more than 128 levels of arrays and objects";
         return Err(Defect::At(lexer.position(), reason));
     }
-    match first {
-        b'{' => check_object(lexer, depth + 1)?,
-        b'[' => {
-            let mut has_more = lexer.begin_array()?;
-            while has_more {
-                check_value(lexer, depth + 1)?;
-                has_more = lexer.next_item()?;
-            }
+    let (result, reason) = match first {
+        b'{' => return check_object(lexer, depth + 1),
+        b'[' => return check_array(lexer, depth + 1),
+        b'"' => (lexer.read_string().map(drop), MALFORMED_STRING),
+        b't' | b'f' => (lexer.read_boolean().map(drop), "expected true or false"),
+        b'n' => (lexer.read_null(), "expected null"),
+        b'-' | b'0'..=b'9' => (lexer.read_number().map(drop), "an invalid number"),
+        _ => (Err(LexError), "expected a value"),
+    };
+    result.map_err(|_| Defect::Malformed(reason))
+}
+
+fn check_array(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
+    let mut has_more = lexer
+        .begin_array()
+        .map_err(|_| Defect::Malformed("expected an array"))?;
+    while has_more {
+        check_value(lexer, depth)?;
+        has_more = lexer
+            .next_item()
+            .map_err(|_| Defect::Malformed("expected a comma or the closing bracket"))?;
+        if has_more && lexer.peek() == b']' {
+            return Err(Defect::Malformed("a comma before the closing bracket"));
         }
-        b'"' => drop(lexer.read_string()?),
-        b't' | b'f' => drop(lexer.read_boolean()?),
-        b'n' => lexer.read_null()?,
-        _ => drop(lexer.read_number()?),
     }
     Ok(())
 }
 
 fn check_object(lexer: &mut Lexer<'_>, depth: usize) -> Result<(), Defect> {
     let mut keys = HashSet::new();
-    let mut has_more = lexer.begin_object()?;
+    let mut has_more = lexer
+        .begin_object()
+        .map_err(|_| Defect::Malformed("expected an object"))?;
     while has_more {
-        lexer.peek();
+        let first = lexer.peek();
         let start = lexer.position();
-        if !keys.insert(lexer.read_name()?) {
+        let name = lexer.read_name().map_err(|_| {
+            Defect::Malformed(match first {
+                // The lexer stays at a malformed string.
+                b'"' if lexer.position() == start => MALFORMED_STRING,
+                b'"' => "expected a colon after the name",
+                b'}' => "a comma before the closing brace",
+                _ => "expected a name in double quotes",
+            })
+        })?;
+        if !keys.insert(name) {
             return Err(Defect::At(start, "a key that this object already has"));
         }
         check_value(lexer, depth)?;
-        has_more = lexer.next_field()?;
+        has_more = lexer
+            .next_field()
+            .map_err(|_| Defect::Malformed("expected a comma or the closing brace"))?;
     }
     Ok(())
 }

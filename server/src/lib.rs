@@ -21,8 +21,8 @@ pub use config::{LogFormat, SandboxBuilder, Tls};
 pub use contract::auth::InvalidServiceKey;
 pub use net::{body::SandboxBody, tls::TlsError};
 pub use sandbox::{
-    AfterCut, Cut, Fault, InvalidFault, PendingFault, RecordedRequest, UnknownVariant, Variant,
-    WaitTimeout,
+    AfterCut, Cut, Fault, InvalidFault, PendingFault, RecordedRequest, RequestPattern,
+    UnknownVariant, Variant, VerifyError, WaitTimeout,
 };
 pub use server::{Sandbox, StartError};
 pub use service::Service;

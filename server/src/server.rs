@@ -30,7 +30,7 @@ use crate::{
     service::{Inner, Service},
     state::{
         memory_budget::MemoryBudget,
-        seed::{SeedDeal, SeedError, Seeds},
+        seed::{SeedError, SeedSources},
     },
 };
 
@@ -196,8 +196,14 @@ impl SandboxBuilder {
                 None => Access::Open,
             },
         };
+        let seed_sources = SeedSources {
+            deals: self.initial_deals.clone(),
+            files: self.deal_files.clone(),
+            generate: self.generate.map(|count| (count, self.seed)),
+        };
         let initial = InitialState {
-            seed_deals: Arc::new(self.collect_seeds()?.0),
+            seed_deals: Mutex::new(seed_sources.load()?),
+            seed_sources,
             settings: Settings {
                 variants: self.variants.clone(),
                 strict: self.strict,
@@ -222,21 +228,6 @@ impl SandboxBuilder {
             ca_pem,
             max_body_bytes: self.max_body_bytes,
         })))
-    }
-
-    fn collect_seeds(&self) -> Result<Seeds, SeedError> {
-        let mut seeds = Seeds::default();
-        if self.initial_deals.is_none() && self.deal_files.is_empty() && self.generate.is_none() {
-            seeds.add_all("", SeedDeal::samples())?;
-        }
-        seeds.add_all("", self.initial_deals.iter().flatten().cloned())?;
-        for file in &self.deal_files {
-            seeds.add_file(file)?;
-        }
-        if let Some(count) = self.generate {
-            seeds.add_generated(count, self.seed)?;
-        }
-        Ok(seeds)
     }
 }
 

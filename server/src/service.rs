@@ -1,6 +1,6 @@
 //! Request processing without sockets: runs the checks in the specified order, then the operation.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, io, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{UnknownFields, internal::wire};
@@ -17,18 +17,21 @@ use crate::{
         route::{self, Endpoint, MatchedPath},
     },
     sandbox::{
-        Fault, InvalidFault, PendingFault, RecordedRequest, UnknownVariant, Variant, WaitTimeout,
+        Fault, InvalidFault, PendingFault, RecordedRequest, RequestPattern, UnknownVariant,
+        Variant, VerifyError, WaitTimeout,
         access::Access,
         admin::{self, AdminCall},
         fault::{FAULT_HEADER, ResolvedFault},
         namespace::{Namespace, NamespaceError, Namespaces},
-        pending_faults::SelectedFault,
+        pending_faults::FaultSelection,
         rate_limit::{Bucket, Quota},
+        request_pattern::RequestParts,
         variant::VARIANT_HEADER,
-        variant_rewrite,
+        variant_rewrite, verify,
     },
     state::{
         agent::CreatedAgent,
+        deals_file,
         seed::{SeedDeal, SeedError},
     },
 };
@@ -199,6 +202,40 @@ impl Service {
         insert_result.map_err(|_| SeedError::StoreFull)
     }
 
+    /// Saves the present deals to a file, a JSON array with each deal as it is served, byte for byte.
+    /// [`SandboxBuilder::deals_file`](crate::SandboxBuilder::deals_file) and the flag `--deals` read such a file.
+    ///
+    /// # Errors
+    /// If the file cannot be written. In that case, an existing file stays unchanged.
+    pub fn save_deals(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        deals_file::save(&self.default_namespace().store, path.as_ref())
+    }
+
+    /// Reads the files of [`SandboxBuilder::deals_file`](crate::SandboxBuilder::deals_file) again, and replaces all deals, as if the
+    /// sandbox had been started now. Agents, faults and requests stay. [`reset`](Self::reset) restores these deals from now on.
+    ///
+    /// ```
+    /// use dealkit_server::Sandbox;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let file = folder.path().join("deals.json");
+    /// Sandbox::builder().start()?.save_deals(&file)?; // the samples
+    /// let sandbox = Sandbox::builder().deals_file(&file).start()?;
+    /// std::fs::write(&file, r#"[{"id": "won", "status": "CLOSED"}]"#)?;
+    /// sandbox.reload_deals()?;
+    ///
+    /// std::fs::write(&file, r#"[{"status": "OPEN"}]"#)?;
+    /// let error = sandbox.reload_deals().unwrap_err().to_string();
+    /// assert!(error.ends_with("deals.json: index 0: /id: a required field is missing"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the sandbox has no file of deals, a file cannot be read, or deals are invalid. In that case, nothing changes.
+    pub fn reload_deals(&self) -> Result<(), SeedError> {
+        self.0.namespaces.reload_deals(self.default_namespace())
+    }
+
     /// Adds a fault. It applies to the next request to /v1, or to the requests that it selects.
     ///
     /// If several faults match a request, the first one applies. A fault that has reached its limit is removed.
@@ -253,6 +290,38 @@ impl Service {
     /// held or delayed request is recorded on arrival.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.default_namespace().journal.find(usize::MAX, |_| true)
+    }
+
+    /// Checks that exactly `times` of the [`requests`](Self::requests) match the pattern.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use dealkit::{AgentProfile, CreateAgent, Client};
+    /// use dealkit_server::{RequestPattern, Sandbox};
+    /// use serde_json::json;
+    ///
+    /// let sandbox = Sandbox::builder().start()?;
+    /// let client = Client::builder().base_url(sandbox.url()).service_key(sandbox.service_key()).build()?;
+    /// let ada = CreateAgent::builder().email("ada@example.com").first_name("Ada").last_name("Lovelace");
+    /// client.agents().create(ada.profile(AgentProfile::new()).build()?).await?;
+    ///
+    /// let creates = RequestPattern::new().method("POST").path("/v1/agents");
+    /// sandbox.verify(1, creates.clone().body(json!({"email": "ada@example.com"})))?;
+    /// let error = sandbox.verify(1, creates.body(json!({"email": "bob@example.com"}))).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "expected 1 request: POST /v1/agents with a body; found 0\n\
+    ///      These requests have arrived:\n  \
+    ///      1. POST /v1/agents 201: differs in body /email"
+    /// );
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If another number of requests match. The message lists the requests that arrived and what differs, without values. Also if
+    /// no request can match, because of its path for example.
+    pub fn verify(&self, times: usize, pattern: RequestPattern) -> Result<(), VerifyError> {
+        verify::verify(&self.default_namespace().journal, times, &pattern)
     }
 
     /// Waits until at least `count` requests to /v1 that satisfy `matches` have got a response or lost their connection, and
@@ -405,17 +474,27 @@ impl Service {
         &self.0.namespaces.default
     }
 
-    /// Selects the fault for a request: the fault in its header, or a pending one.
-    pub(crate) fn select_fault(&self, caller: &Caller, head: &Parts) -> Option<SelectedFault> {
+    /// Selects the fault for a request: the fault in its header, or a pending one. `body` is `None` until it has arrived.
+    pub(crate) fn select_fault(
+        &self,
+        caller: &Caller,
+        head: &Parts,
+        body: Option<&[u8]>,
+    ) -> FaultSelection {
         if is_admin_request(head) {
-            return None;
+            return FaultSelection::default();
         }
         let faults = &caller.namespace.faults;
         match self.parse_fault_header(head) {
-            Ok(None) => faults.select(&head.method, head.uri.path()),
-            Ok(Some(fault)) => Some(faults.hold_if_needed(Arc::new(fault))),
+            Ok(None) => faults.select(RequestParts {
+                method: &head.method,
+                path: head.uri.path(),
+                headers: &head.headers,
+                body,
+            }),
+            Ok(Some(fault)) => faults.hold_if_needed(Arc::new(fault)),
             // `check_head` rejects the invalid header.
-            Err(_) => None,
+            Err(_) => FaultSelection::default(),
         }
     }
 

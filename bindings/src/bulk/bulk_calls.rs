@@ -79,6 +79,9 @@ impl BulkCalls {
             if options.resend_unknown {
                 bulk = bulk.resend_unknown();
             }
+            if options.resend_corrected {
+                bulk = bulk.resend_corrected();
+            }
             if options.resolve {
                 let (resolve, requests) = resolve_requests::resolve_channel();
                 (bulk, resolve_requests) = (bulk.resolve(resolve), Some(requests));

@@ -118,6 +118,7 @@ impl CreateOnce {
             ledger,
             key_name,
             resend_unknown,
+            resend_corrected,
             wait_in_flight,
             ..
         } = &self.ledger;
@@ -127,6 +128,9 @@ impl CreateOnce {
         }
         if *resend_unknown {
             once_call = once_call.resend_unknown();
+        }
+        if *resend_corrected {
+            once_call = once_call.resend_corrected();
         }
         if *wait_in_flight {
             once_call = once_call.wait_in_flight();

@@ -19,6 +19,8 @@ pub(crate) struct LedgerOptions {
     pub(crate) key_name: Option<String>,
     /// True if a row whose outcome is unknown is sent again.
     pub(crate) resend_unknown: bool,
+    /// True if a rejected row whose request has changed is sent again.
+    pub(crate) resend_corrected: bool,
     /// True if Python code resolves rows whose outcome is unknown. Only for `create_many`.
     pub(crate) resolve: bool,
     /// True if the job waits for the outcome of a row that another job is sending.
@@ -27,12 +29,13 @@ pub(crate) struct LedgerOptions {
 
 /// Makes ledger options. `ledger` is the path of a file, or the URL of a database.
 #[pyfunction]
-#[pyo3(signature = (ledger, key_name, resend_unknown, resolve, wait_in_flight))]
+#[pyo3(signature = (ledger, key_name, resend_unknown, resend_corrected, resolve, wait_in_flight))]
 pub(crate) fn ledger_options(
     py: Python<'_>,
     ledger: OsString,
     key_name: Option<String>,
     resend_unknown: bool,
+    resend_corrected: bool,
     resolve: bool,
     wait_in_flight: bool,
 ) -> EntryResult<'_> {
@@ -41,6 +44,7 @@ pub(crate) fn ledger_options(
             ledger: parse_ledger(ledger)?,
             key_name,
             resend_unknown,
+            resend_corrected,
             resolve,
             wait_in_flight,
         })

@@ -84,6 +84,9 @@ pub(crate) fn start_sandbox<'py>(
         };
         let client_ca = settings.paths("tls_client_ca")?;
         builder = builder.tls(client_ca.iter().fold(tls, Tls::client_ca));
+        for file in settings.paths("deals_file")? {
+            builder = builder.deals_file(file);
+        }
         let seed = settings.number("seed", NumberKind::Count)?;
         if let Some(count) = settings.number("generate", NumberKind::Count)? {
             builder = builder.generate(count, seed.unwrap_or_default());

@@ -12,7 +12,8 @@ use std::{
 };
 
 use dealkit::{
-    AgentProfile, Client, CreateAgent, Creation, Error, KeyedRow, RetryPolicy, ValidationError,
+    AgentProfile, Client, CreateAgent, Creation, Error, KeyedRow, Outcome, RetryPolicy,
+    ValidationError,
 };
 use futures_util::{
     FutureExt as _, StreamExt as _,
@@ -35,6 +36,10 @@ pub(crate) struct Run {
     is_ordered: bool,
     concurrency: usize,
     unresolved: WhenUnresolved,
+    /// Whether the run sends rejected rows again if their requests have changed.
+    resends_corrected: bool,
+    /// The version of the rows' requests, which differs between runs.
+    version: u8,
     waits_in_flight: bool,
     timeout: Duration,
     retries: u32,
@@ -77,20 +82,27 @@ enum Interruption {
 
 impl Run {
     pub(crate) fn from_tape(simulation: &Simulation) -> Self {
+        let style = match simulation.read_below(16) {
+            1..4 => CallStyle::Single,
+            4..6 => CallStyle::Twice,
+            6..8 => CallStyle::WithoutLedger,
+            _ => CallStyle::Job,
+        };
+        let is_ordered = simulation.read_below(3) == 1;
+        let concurrency = usize::from(simulation.read_below(4)) + 1;
+        // One byte of the tape has all options for rows of earlier runs.
+        let earlier_rows = simulation.read_byte();
         Self {
-            style: match simulation.read_below(16) {
-                1..4 => CallStyle::Single,
-                4..6 => CallStyle::Twice,
-                6..8 => CallStyle::WithoutLedger,
-                _ => CallStyle::Job,
-            },
-            is_ordered: simulation.read_below(3) == 1,
-            concurrency: usize::from(simulation.read_below(4)) + 1,
-            unresolved: match simulation.read_below(16) {
+            style,
+            is_ordered,
+            concurrency,
+            unresolved: match earlier_rows % 16 {
                 0..4 => WhenUnresolved::Report,
                 4..7 => WhenUnresolved::Resend,
                 _ => WhenUnresolved::Resolve,
             },
+            resends_corrected: earlier_rows >= 128,
+            version: earlier_rows / 16 % 3,
             waits_in_flight: simulation.read_below(3) == 1,
             timeout: match simulation.read_below(4) {
                 0 => Duration::from_secs(30),
@@ -124,6 +136,8 @@ impl Run {
             is_ordered: false,
             concurrency: 3,
             unresolved: WhenUnresolved::Resolve,
+            resends_corrected: false,
+            version: 0,
             waits_in_flight: true,
             timeout: Duration::from_secs(150),
             retries: 2,
@@ -144,12 +158,22 @@ pub(crate) async fn run_process(process: Arc<Process>, run: Run, keys: Arc<[Stri
             simulation.allow_resend(key);
         }
     }
+    if run.resends_corrected {
+        simulation.allow_corrections(&process);
+    }
     let Some(client) = build_client(&process, run) else {
         return simulation.report_violation("the client cannot be built".to_owned());
     };
     let began = Instant::now();
     let check = |creation: &Creation| {
         simulation.check(&process, run.style == CallStyle::Twice, earlier, creation);
+        if run.resends_corrected
+            && creation.is_from_ledger()
+            && creation.outcome() == Outcome::Rejected
+            && creation.request_differs()
+        {
+            simulation.report_violation(format!("{:?} was corrected and not sent", creation.key));
+        }
         let is_in_flight = |error: &Error| error.is_in_flight();
         if run.waits_in_flight
             && began.elapsed() < run.timeout
@@ -196,14 +220,15 @@ fn build_client(process: &Arc<Process>, run: Run) -> Option<Client> {
     builder.build().ok()
 }
 
-fn build_request(key: &str) -> Result<CreateAgent, ValidationError> {
-    let agent = CreateAgent::builder().email(key).first_name("Ada");
+fn build_request(key: &str, version: u8) -> Result<CreateAgent, ValidationError> {
+    let first_name = format!("Ada {version}");
+    let agent = CreateAgent::builder().email(key).first_name(first_name);
     let agent = agent.last_name("Lovelace").profile(AgentProfile::new());
     agent.build()
 }
 
-fn build_row(key: &str) -> KeyedRow {
-    (key.to_owned(), build_request(key)).into()
+fn build_row(key: &str, version: u8) -> KeyedRow {
+    (key.to_owned(), build_request(key, version)).into()
 }
 
 /// Runs a job, and checks that every row that it has taken is handed over once.
@@ -217,7 +242,7 @@ async fn run_job(
     let simulation = &process.simulation;
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&taken);
-    let rows: Vec<_> = keys.iter().map(|key| build_row(key)).collect();
+    let rows: Vec<_> = keys.iter().map(|key| build_row(key, run.version)).collect();
     let rows = rows.into_iter().inspect(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
@@ -232,6 +257,9 @@ async fn run_job(
     }
     if run.waits_in_flight && has_ledger {
         job = job.wait_in_flight();
+    }
+    if run.resends_corrected && has_ledger {
+        job = job.resend_corrected();
     }
     match run.unresolved {
         _ if !has_ledger => {}
@@ -302,7 +330,7 @@ async fn run_single_creates(
     let ledger = process.ledger();
     let mut calls = FuturesUnordered::new();
     for key in keys {
-        let Ok(request) = build_request(key) else {
+        let Ok(request) = build_request(key, run.version) else {
             continue;
         };
         let call = client.agents().create(request);
@@ -312,6 +340,9 @@ async fn run_single_creates(
         }
         if run.unresolved == WhenUnresolved::Resend {
             once = once.resend_unknown();
+        }
+        if run.resends_corrected {
+            once = once.resend_corrected();
         }
         calls.push(once.send_with(|call| call.send()));
     }

@@ -61,6 +61,7 @@ pub struct Schedule {
 ///
 /// * a second agent for a row, unless an operator had the row sent again
 /// * a request without a durable claim, or after other jobs may consider the job dead
+/// * a request for a rejected row, unless it was corrected and its job sends corrected rows
 /// * a result that the ledger does not have
 /// * a row that is handed over twice or never
 /// * a result that says that a row has no agent, although it has one

@@ -41,6 +41,8 @@ struct State {
     results_without_agent: Vec<ResultWithoutAgent>,
     /// Keys of rows that operators had sent again, although their outcome was unknown.
     sent_again: BTreeSet<String>,
+    /// The numbers of the processes that send corrected rows again.
+    correcting_processes: BTreeSet<u32>,
     /// Keys of rows that operators have resolved.
     resolved: BTreeSet<String>,
     /// The version of the service key that the service accepts.
@@ -232,6 +234,11 @@ impl Simulation {
     /// Records that an operator has a row sent again although it may have an agent.
     pub(crate) fn allow_resend(&self, key: &str) {
         self.state().sent_again.insert(key.to_owned());
+    }
+
+    /// Records that a process sends rejected rows again if their requests have changed.
+    pub(crate) fn allow_corrections(&self, process: &Process) {
+        self.state().correcting_processes.insert(process.number);
     }
 
     /// Records that an operator has resolved a row.

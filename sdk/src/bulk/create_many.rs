@@ -300,7 +300,7 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
                 return Ok(create.run(send).boxed());
             } else if self.ledger_options.is_any_set() {
                 return Err(Error::config(
-                    "not sent: resolve, resend_unknown and wait_in_flight need a ledger",
+                    "not sent: resolve, resend_unknown, resend_corrected and wait_in_flight need a ledger",
                 ));
             }
             // The row's own error takes precedence over the job's.

@@ -24,7 +24,7 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// |---|---|
     /// | none, or that there is no agent | sends the row |
     /// | created | returns [`Created::Already`](crate::Created::Already), with the agent's identifier |
-    /// | rejected | returns the rejection, with its status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a rejected row that you have corrected, once you have [resolved](crate::ledger::Ledger::resolve) that it has no agent |
+    /// | rejected | returns the rejection, with its status. A row that was rejected for a reason other than its content (a 401, 403, 404, 405, 407, 421, 425, 426, 429, or a redirect) is sent again. So is a row that you have corrected, with [`resend_corrected`](Self::resend_corrected), or once you have [resolved](crate::ledger::Ledger::resolve) that it has no agent |
     /// | unknown: the row was about to be sent, and nothing else was recorded, or an outcome that is unknown | returns an error, and sends nothing: find out whether there is an agent and [resolve](crate::ledger::Ledger::resolve) the row, or set [`resolve`](CreateMany::resolve) to find out; [`resend_unknown`](Self::resend_unknown) sends the row all the same |
     /// | another job is sending the row now | returns an error ([`Error::is_in_flight`](crate::Error::is_in_flight)), and sends nothing; or [waits](Self::wait_in_flight) for that job |
     ///
@@ -101,6 +101,33 @@ impl<I, T, M> CreateMany<I, T, M> {
     /// [`resolve`](Self::resolve).
     pub fn resend_unknown(mut self) -> Self {
         self.operation.ledger_options.resend_unknown = true;
+        self
+    }
+
+    /// Sends a row again if the service rejected it and the row's request has changed since, according to the
+    /// [ledger](Self::ledger). So you can correct rejected rows and run the job again, without resolving the rows. A rejected
+    /// row whose request is the same stays rejected, and so does one whose request the ledger does not know. Rows with other
+    /// outcomes are not affected. If several jobs have the same correction, one of them sends it.
+    ///
+    /// The row keeps its key: a row with another key is a new row. If the request of a rejected row now breaks the rules, the
+    /// row's result is that error.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, rows: Vec<dealkit::KeyedRow>) {
+    /// use dealkit::{Outcome, ledger::Ledger};
+    ///
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let job = client.agents().create_many(rows).ledger(&ledger, "id").resend_corrected();
+    /// let mut creations = job.stream();
+    /// while let Some(creation) = creations.next().await {
+    ///     if creation.outcome() == Outcome::Rejected && creation.is_from_ledger() {
+    ///         println!("row {} was not corrected", creation.index);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn resend_corrected(mut self) -> Self {
+        self.operation.ledger_options.resend_corrected = true;
         self
     }
 

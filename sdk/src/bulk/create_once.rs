@@ -60,7 +60,7 @@ impl<M> Call<Agent, M> {
     /// |---|---|
     /// | none, or that there is no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
     /// | created | [`Created::Already`], with the agent's identifier and the time at which it was sent |
-    /// | rejected | an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) and outcome `Rejected`, with the status; [resolve](Ledger::resolve) the key as having no agent, and send the corrected request with the same key |
+    /// | rejected | an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) and outcome `Rejected`, with the status; correct the request, and send it with the same key and [`resend_corrected`](CreateOnce::resend_corrected), or [resolve](Ledger::resolve) the key as having no agent before you send it |
     /// | unknown | an error of kind `AlreadyAttempted` and outcome `Unknown`: find out whether the agent exists, and [resolve](Ledger::resolve) the key |
     /// | another call or job is sending it now | the same error, which [is in flight](crate::Error::is_in_flight): try again a little later, or [wait](CreateOnce::wait_in_flight) |
     ///
@@ -132,6 +132,21 @@ impl<T, M> CreateOnce<T, M> {
     /// Sends the create even if the outcome of the key is unknown. If the agent was created, there are then two.
     pub fn resend_unknown(mut self) -> Self {
         self.key.options.resend_unknown = true;
+        self
+    }
+
+    /// Sends the create if the service rejected an earlier request with the key, and the request has changed since. Without
+    /// this option, or if the request is the same, the result is the recorded rejection.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, corrected: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
+    /// let once = client.agents().create(corrected).once(&ledger, "crm-4711");
+    /// let created = once.resend_corrected().await?;
+    /// # let _ = created; Ok(()) }
+    /// ```
+    pub fn resend_corrected(mut self) -> Self {
+        self.key.options.resend_corrected = true;
         self
     }
 

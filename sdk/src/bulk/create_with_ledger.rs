@@ -31,6 +31,8 @@ pub(crate) type Resolve = Arc<
 pub(crate) struct LedgerOptions {
     /// Whether unresolved rows are sent again.
     pub(crate) resend_unknown: bool,
+    /// Whether rejected rows whose requests have changed are sent again.
+    pub(crate) resend_corrected: bool,
     /// The function that resolves unresolved rows.
     pub(crate) resolve: Option<Resolve>,
     /// Whether to wait for a row that another job is sending.
@@ -40,7 +42,10 @@ pub(crate) struct LedgerOptions {
 impl LedgerOptions {
     /// Returns whether any option is set. All options need a ledger.
     pub(crate) fn is_any_set(&self) -> bool {
-        self.resend_unknown || self.resolve.is_some() || self.wait_in_flight
+        self.resend_unknown
+            || self.resend_corrected
+            || self.resolve.is_some()
+            || self.wait_in_flight
     }
 }
 
@@ -116,6 +121,7 @@ impl<T> CreateWithLedger<T> {
                 true => WhenUnresolved::Resend,
                 false => WhenUnresolved::Report,
             },
+            resends_corrected: self.options.resend_corrected,
             wait_until: waiting_call.and_then(|call| Instant::now().checked_add(call.time_limit())),
             state: Default::default(),
         };
@@ -171,6 +177,7 @@ impl<T> Row<T> {
             Err(error) => return self.not_sent_state(error.into()),
         };
         match &self.options.resolve {
+            _ if self.is_corrected(&known_row, &unsent.call) => self.ready_state(false, unsent),
             _ if !known_row.is_unresolved() => self.report_record(known_row),
             None if self.options.resend_unknown => self.ready_state(true, unsent),
             Some(resolve) if unsent.call.is_ok() => {
@@ -178,6 +185,14 @@ impl<T> Row<T> {
             }
             _ => self.report_record(known_row),
         }
+    }
+
+    /// Returns whether the service rejected the row, and the row's request was corrected. A row that cannot be sent has no
+    /// request to compare; its own error is then more useful than the earlier rejection.
+    fn is_corrected(&self, known_row: &LedgerRow, call: &Result<Call<T>, Error>) -> bool {
+        let is_rejected = known_row.outcome == Outcome::Rejected;
+        self.claim.corrects(known_row)
+            || (self.options.resend_corrected && is_rejected && call.is_err())
     }
 
     /// Claims the row, so that no other job resolves or sends it, and calls the caller's `resolve`.

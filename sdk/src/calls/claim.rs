@@ -56,6 +56,8 @@ pub(crate) struct Claim {
     pub(crate) request: RequestInfo,
     /// Whether to send the row or to report it, if the ledger has an unknown outcome of the row.
     pub(crate) when_unresolved: WhenUnresolved,
+    /// Whether to send the row if the service rejected it and its request has changed since.
+    pub(crate) resends_corrected: bool,
     /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,
     pub(crate) state: Mutex<ClaimState>,
@@ -97,7 +99,12 @@ impl Claim {
             lease_number: self.handle.lease_number(),
         };
         let request = self.request.clone();
-        let other_row = self.handle.claim(self.key_hash, when, request).await?;
+        // The caller's `resolve` is asked about unresolved rows only.
+        let resends_corrected = self.resends_corrected && when != WhenUnresolved::Ask;
+        let claim_future = self
+            .handle
+            .claim(self.key_hash, when, resends_corrected, request);
+        let other_row = claim_future.await?;
         if other_row.is_some() {
             self.close();
         }
@@ -157,6 +164,11 @@ impl Claim {
         }
     }
 
+    /// Returns whether the service rejected the row, and this claim sends it with another request.
+    pub(crate) fn corrects(&self, recorded_row: &LedgerRow) -> bool {
+        self.resends_corrected && recorded_row.is_corrected_by(&self.request)
+    }
+
     /// Claims the row before an attempt, unless an earlier attempt has claimed it.
     pub(crate) async fn ensure_claimed(&self) -> Result<(), Error> {
         while !self.is_open() {
@@ -166,7 +178,8 @@ impl Claim {
             // The row is looked up until the other job is done, because repeated claims would delay the claims of other rows.
             let was_in_flight = other_row.in_flight;
             let recorded_row = self.wait_for_other_job(Some(other_row)).await?;
-            let is_free = |row: &LedgerRow| was_in_flight && row.is_unresolved();
+            let is_free =
+                |row: &LedgerRow| was_in_flight && (row.is_unresolved() || self.corrects(row));
             if let Some(recorded_row) = recorded_row.filter(|row| !is_free(row)) {
                 let error = Error::already_attempted(&recorded_row, None);
                 *self.lock_state() = ClaimState::ClaimedByOtherJob(recorded_row);

@@ -52,6 +52,10 @@ pub struct CommittedEntry {
     pub state: &'static str,
     /// The agent's identifier.
     pub agent_id: Option<String>,
+    /// The status of the response, if the row was rejected or its outcome is unknown.
+    pub status: Option<u16>,
+    /// The hash of the request.
+    pub request: Option<[u8; 16]>,
     /// The number of the job that has claimed the row.
     pub job: Option<i64>,
     /// The number of the process of that job.
@@ -129,6 +133,8 @@ impl CommittedEntry {
         Self {
             state: entry.state.as_str(),
             agent_id: entry.agent_id.clone(),
+            status: entry.status,
+            request: entry.request.body_hash.as_ref().map(|hash| hash.0),
             job: entry.job.map(|job| job.number),
             process: entry.job.map(|job| process_number(job.number)),
             is_alive: entry.is_in_flight(),

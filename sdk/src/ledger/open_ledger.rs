@@ -162,6 +162,7 @@ impl LedgerHandle {
         &self,
         key: KeyHash,
         when_unresolved: WhenUnresolved,
+        resends_corrected: bool,
         request: RequestInfo,
     ) -> Result<Option<LedgerRow>, LedgerError> {
         if !self.lock_claimed_keys().insert(key) {
@@ -170,6 +171,7 @@ impl LedgerHandle {
         let claim = Write::Claim {
             key,
             when_unresolved,
+            resends_corrected,
             request,
         };
         let existing = self.write(claim).await?;

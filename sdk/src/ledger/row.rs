@@ -241,17 +241,21 @@ impl Row {
         self.0.last()
     }
 
-    /// Claims the row for a job, or returns the result to report if the row must not be sent.
+    /// Claims the row for a job, or returns the result to report if the row must not be sent. `resends_corrected` is true if
+    /// the job sends a rejected row again whose request has changed.
     pub(super) fn claim(
         &mut self,
         job: i64,
         now: i64,
         when_unresolved: WhenUnresolved,
+        resends_corrected: bool,
         request: &RequestInfo,
     ) -> Option<LedgerRow> {
         let existing = self.current().and_then(RowEntry::to_ledger_row);
-        let may_claim =
-            |row: &LedgerRow| when_unresolved != WhenUnresolved::Report && row.is_unresolved();
+        let may_claim = |row: &LedgerRow| {
+            (when_unresolved != WhenUnresolved::Report && row.is_unresolved())
+                || (resends_corrected && row.is_corrected_by(request))
+        };
         let blocking = existing.filter(|row| !may_claim(row));
         if blocking.is_none() {
             let claim = RowEntry::new_claim(self.current(), when_unresolved, request, job, now);
@@ -297,10 +301,14 @@ impl Row {
             // The outcome takes the position of the claim. If it is dropped below, the claim is withdrawn.
             false
         } else {
-            // Another job has claimed the row since, or the claim was never written. So the outcome that there is no agent is
-            // dropped: a request may have been sent after the look-up that found none.
-            let has_no_agent =
-                |outcome: &RowEntry| outcome.state == State::Resolved && outcome.agent_id.is_none();
+            // Another job has claimed the row since, or the claim was never written, or this outcome was recorded before and
+            // only the response was lost. So the outcome that there is no agent is dropped: another request may have been sent
+            // since then.
+            let has_no_agent = |outcome: &RowEntry| match outcome.state {
+                State::Rejected => true,
+                State::Resolved => outcome.agent_id.is_none(),
+                _ => false,
+            };
             outcome.as_ref().is_some_and(has_no_agent)
         };
         let current = self.current();
@@ -377,14 +385,22 @@ impl LedgerRow {
 
     /// Compares the request that was sent with the request that the row has now.
     pub(crate) fn compared_with(self, request: &RequestInfo) -> Self {
-        let differs = |(sent, now)| sent != now;
         Self {
-            request_differs: self
-                .request_hash
-                .zip(request.body_hash)
-                .is_some_and(differs),
+            request_differs: self.differs_from(request),
             ..self
         }
+    }
+
+    /// Returns whether the service rejected the row, and the row has another request now.
+    pub(crate) fn is_corrected_by(&self, request: &RequestInfo) -> bool {
+        self.outcome == Outcome::Rejected && self.differs_from(request)
+    }
+
+    /// Returns whether the request that was sent is known to differ from this one.
+    fn differs_from(&self, request: &RequestInfo) -> bool {
+        let differs = |(sent, now)| sent != now;
+        let hashes = self.request_hash.zip(request.body_hash);
+        hashes.is_some_and(differs)
     }
 
     /// Returns whether the outcome is unknown and no living job will record it.

@@ -158,6 +158,8 @@ pub(super) enum Write {
     Claim {
         key: KeyHash,
         when_unresolved: WhenUnresolved,
+        /// Whether to claim a rejected row whose request has changed.
+        resends_corrected: bool,
         request: RequestInfo,
     },
     /// Records the outcome of a row; `None` if no part of the request reached the service.
@@ -356,9 +358,13 @@ impl dyn Store + '_ {
                 results.push(match write {
                     Write::Claim {
                         when_unresolved,
+                        resends_corrected,
                         request,
                         ..
-                    } => Ok(row.claim(job, now, *when_unresolved, request)),
+                    } => {
+                        let (when, corrected) = (*when_unresolved, *resends_corrected);
+                        Ok(row.claim(job, now, when, corrected, request))
+                    }
                     Write::RecordOutcome { outcome, .. } => {
                         row.record_outcome(&jobs, now, outcome.clone());
                         Ok(None)

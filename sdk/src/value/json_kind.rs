@@ -2,18 +2,24 @@
 
 /// The kind of a JSON value, as named in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JsonKind {
+pub enum JsonKind {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Boolean,
+    /// A number.
     Number,
+    /// A string.
     String,
+    /// An array.
     Array,
+    /// An object.
     Object,
 }
 
 impl JsonKind {
     /// Returns the kind of a valid JSON value, by its first character.
-    pub(crate) fn from_json(text: &str) -> Self {
+    pub fn from_json(text: &str) -> Self {
         let first = text.bytes().find(|byte| *byte > b' ');
         Self::from_first_byte(first.unwrap_or_default())
     }
@@ -31,7 +37,7 @@ impl JsonKind {
     }
 
     /// Returns the kind with an article, for a sentence such as "found a number".
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             JsonKind::Null => "null",
             JsonKind::Boolean => "a boolean",

@@ -9,7 +9,8 @@ mod extensible_enum;
 pub(crate) mod format_duration;
 mod ids;
 mod json;
-mod json_kind;
+#[doc(hidden)]
+pub mod json_kind;
 #[cfg(feature = "client")]
 pub(crate) mod message;
 mod named_enum;

@@ -3,8 +3,10 @@
 use std::thread;
 
 use super::{
-    Cluster, Ledger, NOW, RowEntry, State, Store, WhenUnresolved, Write, claim_write, open_job,
+    Cluster, Ledger, NOW, RequestInfo, RowEntry, State, Store, WhenUnresolved, Write, claim_write,
+    for_each_database, open_job,
 };
+use crate::ledger::key_hash::ValueHash;
 
 #[test]
 fn rows_that_several_jobs_claim_concurrently_are_claimed_once() {
@@ -58,4 +60,77 @@ fn claim_many(mut store: Box<dyn Store>, step: usize) -> Vec<usize> {
         }
     }
     recorded
+}
+
+fn request(number: u8) -> RequestInfo {
+    RequestInfo {
+        body_hash: Some(ValueHash([number; 16])),
+        ..RequestInfo::default()
+    }
+}
+
+/// Claims rows, and returns the positions of the claimed ones.
+fn claim_corrected(store: &mut dyn Store, rows: usize, request: &RequestInfo) -> Vec<usize> {
+    let claim = |row: usize| Write::Claim {
+        key: store.header().hash(&row.to_string()),
+        when_unresolved: WhenUnresolved::Report,
+        resends_corrected: true,
+        request: request.clone(),
+    };
+    let claims: Vec<_> = (0..rows).map(claim).collect();
+    let claims: Vec<_> = claims.iter().collect();
+    let results = store.write(&claims, &[], NOW).unwrap().into_iter();
+    let claimed = results
+        .enumerate()
+        .filter(|(_, result)| matches!(result, Ok(None)));
+    claimed.map(|(row, _)| row).collect()
+}
+
+fn reject(store: &mut dyn Store, row: usize, request: &RequestInfo) {
+    let outcome = RowEntry {
+        status: Some(422),
+        request: request.clone(),
+        ..RowEntry::new(State::Rejected)
+    };
+    let write = Write::RecordOutcome {
+        key: store.header().hash(&row.to_string()),
+        outcome: Some(outcome),
+    };
+    store.write(&[&write], &[], NOW).unwrap();
+}
+
+#[test]
+fn a_correction_that_several_jobs_have_is_claimed_once() {
+    const ROWS: usize = 8;
+    for_each_database(|ledger| {
+        let mut first = open_job(ledger);
+        assert_eq!(claim_corrected(&mut *first, ROWS, &request(1)).len(), ROWS);
+        (0..ROWS).for_each(|row| reject(&mut *first, row, &request(1)));
+        for correction in [2, 3] {
+            // The jobs record their outcomes only after all of them have tried to claim the rows.
+            let claim = |mut store: Box<dyn Store>| {
+                let claimed = claim_corrected(&mut *store, ROWS, &request(correction));
+                (store, claimed)
+            };
+            let claims: Vec<_> = thread::scope(|scope| {
+                let jobs = (0..4).map(|_| open_job(ledger)).collect::<Vec<_>>();
+                let jobs: Vec<_> = jobs
+                    .into_iter()
+                    .map(|store| scope.spawn(move || claim(store)))
+                    .collect();
+                jobs.into_iter().map(|job| job.join().unwrap()).collect()
+            });
+            let mut claimed: Vec<_> = claims.iter().flat_map(|(_, rows)| rows.clone()).collect();
+            claimed.sort_unstable();
+            assert_eq!(claimed, (0..ROWS).collect::<Vec<_>>());
+            for (mut store, rows) in claims {
+                for row in rows {
+                    reject(&mut *store, row, &request(correction));
+                }
+            }
+            // Every row has this request now, so another job with it claims none.
+            assert!(claim_corrected(&mut *first, ROWS, &request(correction)).is_empty());
+        }
+        assert_eq!(ledger.summary().unwrap().rejected, ROWS);
+    });
 }

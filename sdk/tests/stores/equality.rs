@@ -24,6 +24,8 @@ enum Event {
     Claim {
         job: usize,
         when_unresolved: WhenUnresolved,
+        resends_corrected: bool,
+        request: RequestInfo,
     },
     RecordOutcome {
         job: usize,
@@ -59,6 +61,16 @@ fn agents() -> impl Strategy<Value = Option<AgentId>> {
     ]
 }
 
+/// Returns a strategy for requests. There are few, so that a row often has the same request again.
+fn requests() -> impl Strategy<Value = RequestInfo> {
+    let hashes = prop_oneof![Just(None), Just(Some([7; 16])), Just(Some([8; 16]))];
+    hashes.prop_map(|hash| RequestInfo {
+        body_hash: hash.map(ValueHash),
+        email_hash: hash.map(ValueHash),
+        label: None,
+    })
+}
+
 fn row_entries() -> impl Strategy<Value = Option<RowEntry>> {
     let states = prop_oneof![
         Just(State::Succeeded),
@@ -70,19 +82,18 @@ fn row_entries() -> impl Strategy<Value = Option<RowEntry>> {
         prop::option::of(100..600_u16),
         prop::option::of("[a-z]{1,5}"),
         prop::option::of("\\PC{1,5}"),
-        prop::option::of(any::<[u8; 16]>()),
+        requests(),
     );
     let entry = (states, agents(), details).prop_map(|(state, agent_id, details)| {
-        let (status, request_id, title, hash) = details;
+        let (status, request_id, title, request) = details;
         RowEntry {
             agent_id: agent_id.map(|id| id.to_string()),
             status,
             request_id,
             code: title.clone(),
             request: RequestInfo {
-                body_hash: hash.map(ValueHash),
-                email_hash: hash.map(ValueHash),
                 label: title.clone(),
+                ..request
             },
             title,
             ..RowEntry::new(state)
@@ -99,7 +110,14 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
     ];
     let keys = prop_oneof![Just("email"), Just("id")];
     let event = prop_oneof![
-        6 => (0..2_usize, when_unresolved).prop_map(|(job, when_unresolved)| Event::Claim { job, when_unresolved }),
+        6 => (0..2_usize, when_unresolved, any::<bool>(), requests()).prop_map(
+            |(job, when_unresolved, resends_corrected, request)| Event::Claim {
+                job,
+                when_unresolved,
+                resends_corrected,
+                request,
+            }
+        ),
         6 => (0..2_usize, row_entries()).prop_map(|(job, outcome)| Event::RecordOutcome { job, outcome }),
         2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
         2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
@@ -140,20 +158,17 @@ impl OpenedLedger {
             Event::Claim {
                 job,
                 when_unresolved,
-            } => {
-                let request = RequestInfo {
-                    email_hash: Some(ValueHash([7; 16])),
-                    ..RequestInfo::default()
-                };
-                self.write(
-                    job,
-                    Write::Claim {
-                        key,
-                        when_unresolved,
-                        request,
-                    },
-                )
-            }
+                resends_corrected,
+                request,
+            } => self.write(
+                job,
+                Write::Claim {
+                    key,
+                    when_unresolved,
+                    resends_corrected,
+                    request,
+                },
+            ),
             Event::RecordOutcome { job, outcome } => {
                 self.write(job, Write::RecordOutcome { key, outcome })
             }

@@ -38,6 +38,7 @@ fn write_every_state(ledger: &Ledger) {
         let claim = Write::Claim {
             key,
             when_unresolved: WhenUnresolved::Report,
+            resends_corrected: false,
             request: request.clone(),
         };
         assert!(matches!(

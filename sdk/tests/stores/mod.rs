@@ -69,6 +69,7 @@ fn claim_write(key: KeyHash, when_unresolved: WhenUnresolved) -> Write {
     Write::Claim {
         key,
         when_unresolved,
+        resends_corrected: false,
         request: RequestInfo::default(),
     }
 }

@@ -27,7 +27,7 @@ fn start_job(ledger: &Ledger) -> (OpenLedger, [KeyHash; 4]) {
 }
 
 async fn claim(job: &LedgerHandle, key: KeyHash) -> Result<Option<LedgerRow>, LedgerError> {
-    job.claim(key, WhenUnresolved::Report, RequestInfo::default())
+    job.claim(key, WhenUnresolved::Report, false, RequestInfo::default())
         .await
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::super::row::{Job, RequestInfo, Row, RowEntry, State, WhenUnresolved};
-use crate::{transport::outcome::Outcome, value::AgentId};
+use super::super::row::{Job, LedgerRow, RequestInfo, Row, RowEntry, State, WhenUnresolved};
+use crate::{ledger::key_hash::ValueHash, transport::outcome::Outcome, value::AgentId};
 
 const DEPTH: usize = 8;
 
@@ -142,9 +142,11 @@ impl Model {
             }
             Stage::Responded { has_created: false } => {
                 for status in [422, 401] {
-                    let status = Some(status);
-                    let rejected = RowEntry::new(State::Rejected);
-                    record_outcome(Some(RowEntry { status, ..rejected }));
+                    record_outcome(Some(RowEntry {
+                        status: Some(status),
+                        request: request_of(index),
+                        ..RowEntry::new(State::Rejected)
+                    }));
                 }
                 record_outcome(Some(RowEntry::new(State::Unknown)));
             }
@@ -172,7 +174,9 @@ impl Model {
                 WhenUnresolved::Resend,
                 WhenUnresolved::Ask,
             ] {
-                add_model(&|model| model.claim(index, when_unresolved));
+                for resends_corrected in [false, true] {
+                    add_model(&|model| model.claim(index, when_unresolved, resends_corrected));
+                }
             }
         }
         if job.is_alive && job.stage != Stage::Idle {
@@ -191,16 +195,24 @@ impl Model {
         }
     }
 
-    fn claim(&mut self, index: usize, when_unresolved: WhenUnresolved) {
+    fn claim(&mut self, index: usize, when_unresolved: WhenUnresolved, resends_corrected: bool) {
         let ledger_row = self.row.current().and_then(RowEntry::to_ledger_row);
-        let is_unresolved = ledger_row.is_some_and(|ledger_row| ledger_row.is_unresolved());
-        let request = RequestInfo::default();
+        let is_unresolved = ledger_row.as_ref().is_some_and(LedgerRow::is_unresolved);
+        let rejected = ledger_row.filter(|ledger_row| ledger_row.outcome == Outcome::Rejected);
+        let request = request_of(index);
         let number = self.jobs[index].number;
-        if self
+        let blocking = self
             .row
-            .claim(number, 0, when_unresolved, &request)
-            .is_none()
-        {
+            .claim(number, 0, when_unresolved, resends_corrected, &request);
+        if let Some(rejected) = rejected {
+            let is_corrected = rejected.request_hash != request.body_hash;
+            assert_eq!(
+                blocking.is_none(),
+                resends_corrected && is_corrected,
+                "{self:#?}"
+            );
+        }
+        if blocking.is_none() {
             let asks = when_unresolved == WhenUnresolved::Ask;
             self.jobs[index].stage = if asks { Stage::Asking } else { Stage::Claimed };
             self.was_resent |= is_unresolved && !asks;
@@ -241,6 +253,14 @@ impl Model {
         };
         assert!(is_consistent || self.was_resent, "{self:#?}");
         assert!(self.agents <= 1 || self.was_resent, "{self:#?}");
+    }
+}
+
+/// Returns the request of a job. The two jobs have different requests.
+fn request_of(job: usize) -> RequestInfo {
+    RequestInfo {
+        body_hash: Some(ValueHash([u8::from(job > 0); 16])),
+        ..RequestInfo::default()
     }
 }
 

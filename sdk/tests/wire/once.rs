@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{
     peer::{AGENT, Peer, VALID_BODY, runtime, until},
-    rows::{new_ledger, request},
+    rows::{named, new_ledger, request},
 };
 
 use Outcome::{NotSent, Rejected, Unknown};
@@ -283,6 +283,30 @@ async fn a_client_keeps_16_ledgers_open() {
     assert_eq!(count_open(&folder), 16);
     drop(other);
     wait_until_closed(&folder).await;
+}
+
+#[test]
+fn a_rejected_key_is_sent_again_with_a_corrected_request() {
+    let (_folder, ledger) = new_ledger();
+    let service = Peer::answering(422, &[], "");
+    let client = service.client();
+    let blocking = blocking::Client::new(client.clone()).unwrap();
+    let call = |first_name| client.agents().create(named(0, first_name));
+    let send = |call: CreateOnce| runtime().block_on(call.into_future());
+    for (call, requests) in [
+        (call("Ada").once(&ledger, "one"), 1),
+        (call("Grace").once(&ledger, "one"), 1),
+        (call("Ada").once(&ledger, "one").resend_corrected(), 1),
+        (call("Grace").once(&ledger, "one").resend_corrected(), 2),
+        (call("Grace").once(&ledger, "one").resend_corrected(), 2),
+    ] {
+        assert_eq!(send(call).unwrap_err().outcome(), Rejected);
+        assert_eq!(service.arrived().len(), requests);
+    }
+    let call = blocking.agents().create(named(0, "Jean"));
+    let rejected = call.once(&ledger, "one").resend_corrected().send();
+    assert_eq!(rejected.unwrap_err().outcome(), Rejected);
+    assert_eq!(service.arrived().len(), 3);
 }
 
 #[test]

@@ -25,7 +25,8 @@ pub(crate) fn unchecked(number: usize) -> CreateAgent {
     named(number, "")
 }
 
-fn named(number: usize, first_name: &str) -> CreateAgent {
+/// Returns the request of a row with another first name.
+pub(crate) fn named(number: usize, first_name: &str) -> CreateAgent {
     CreateAgent::builder()
         .email(email(number))
         .first_name(first_name)

@@ -59,6 +59,9 @@ problem_types! {
     UNKNOWN_NAMESPACE NOT_FOUND "unknown-namespace" "There is no such namespace";
     NAMESPACES_FULL INSUFFICIENT_STORAGE "namespaces-full" "There is no room for another namespace";
     INVALID_SETTINGS BAD_REQUEST "invalid-settings" "The body is not the settings of a namespace";
+    INVALID_PATTERN BAD_REQUEST "invalid-pattern" "The expected requests are invalid";
+    VERIFICATION_FAILED CONFLICT "verification-failed" "Other requests arrived than expected";
+    INVALID_DEALS_FILE CONFLICT "invalid-deals-file" "The deals cannot be reloaded";
     INVALID_DEAL BAD_REQUEST "invalid-deal" "The body is not a deal with that id";
 }
 

@@ -265,14 +265,16 @@ async fn handle_request(
 
     let mut has_unread_body = !body.is_end_stream();
     let checked_head = service.check_head(&recorder.caller, &recorder.head);
-    let read_result = if checked_head.needs_body() || recorder.fault.is_some() {
-        let limit = shared.settings.max_body_bytes;
-        let read_result = body::read(&mut body, limit, deadline, &shared.body_budget).await;
-        has_unread_body &= read_result.is_err();
-        read_result
-    } else {
-        Ok((Bytes::new(), None))
-    };
+    let selection = &recorder.selection;
+    let read_result =
+        if checked_head.needs_body() || selection.fault.is_some() || selection.needs_body {
+            let limit = shared.settings.max_body_bytes;
+            let read_result = body::read(&mut body, limit, deadline, &shared.body_budget).await;
+            has_unread_body &= read_result.is_err();
+            read_result
+        } else {
+            Ok((Bytes::new(), None))
+        };
     let mut reservation = None;
     let mut response = match read_result {
         // A fault needs a complete request.
@@ -281,7 +283,11 @@ async fn handle_request(
             // The response reuses the reservation: the response to a create is about as large as its request.
             reservation = body_reservation;
             recorder.body = bytes;
-            if let Some(fault) = recorder.fault.clone() {
+            if recorder.selection.needs_body {
+                recorder.selection =
+                    service.select_fault(&recorder.caller, &recorder.head, Some(&recorder.body));
+            }
+            if let Some(fault) = recorder.selection.fault.clone() {
                 drop(checked_head);
                 let transport = match connection.is_http2 {
                     true => Transport::Http2(&connection.end_signal),

@@ -63,7 +63,11 @@ async fn respond(
     let log = AccessLog::default();
     let mut recorder = RequestRecorder::start(service, &log, head);
     recorder.body = body;
-    let response = match recorder.fault.clone() {
+    if recorder.selection.needs_body {
+        recorder.selection =
+            service.select_fault(&recorder.caller, &recorder.head, Some(&recorder.body));
+    }
+    let response = match recorder.selection.fault.clone() {
         None => recorder.process(),
         Some(fault) => {
             match apply_fault::apply(&fault, &mut recorder, Transport::InProcess).await? {

@@ -1,6 +1,6 @@
 //! Records each request once in the journal and the access log, even if its client disconnects.
 
-use std::{sync::Arc, time::SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, request::Parts};
@@ -9,7 +9,7 @@ use tokio::{sync::oneshot::error::RecvError, time::Instant};
 use crate::{
     contract::request_id,
     net::access_log::AccessLog,
-    sandbox::{fault::ResolvedFault, held_requests::Hold, journal::RecordedRequest},
+    sandbox::{journal::RecordedRequest, pending_faults::FaultSelection},
     service::{self, Caller, Service},
 };
 
@@ -23,27 +23,21 @@ pub(crate) struct RequestRecorder<'s> {
     pub(crate) head: Parts,
     /// The body; empty until it has been read.
     pub(crate) body: Bytes,
-    pub(crate) fault: Option<Arc<ResolvedFault>>,
-    hold: Option<Hold>,
+    pub(crate) selection: FaultSelection,
     /// The request's number in the journal; `None` until the journal has an entry for the request.
     number: Option<u64>,
     is_done: bool,
 }
 
 impl<'s> RequestRecorder<'s> {
-    /// Starts a request: finds its namespace and selects its fault.
+    /// Starts a request: finds its namespace and selects its fault, unless the fault depends on the body.
     pub(crate) fn start(service: &'s Service, log: &'s AccessLog, head: Parts) -> Self {
         let caller = service.identify_caller(&head);
-        let selected_fault = service.select_fault(&caller, &head);
-        let (fault, hold) = selected_fault.map_or((None, None), |selected| {
-            (Some(selected.fault), selected.hold)
-        });
         Self {
             service,
             log,
             start_time: Instant::now(),
-            fault,
-            hold,
+            selection: service.select_fault(&caller, &head, None),
             caller,
             head,
             body: Bytes::new(),
@@ -77,7 +71,7 @@ impl<'s> RequestRecorder<'s> {
     /// # Errors
     /// If a reset drops the held request.
     pub(crate) async fn wait_for_release(&mut self) -> Result<(), RecvError> {
-        let Some(hold) = self.hold.take() else {
+        let Some(hold) = self.selection.hold.take() else {
             return Ok(());
         };
         self.record_arrival();
@@ -138,7 +132,8 @@ impl<'s> RequestRecorder<'s> {
             headers,
             &self.body,
         );
-        request.fault = self.fault.as_ref().map(|fault| fault.header_value.clone());
+        let fault = self.selection.fault.as_ref();
+        request.fault = fault.map(|fault| fault.header_value.clone());
         request
     }
 }

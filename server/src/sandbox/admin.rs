@@ -17,6 +17,7 @@ use crate::sandbox::{
     fault::Fault,
     journal::RecordedRequest,
     namespace::{Namespace, Namespaces, SettingsChange},
+    verify::{self, VerifyError},
 };
 use crate::{
     contract::{
@@ -26,8 +27,12 @@ use crate::{
         response::{empty_response, response},
         route::{MatchedPath, Route, matches_template},
     },
-    json,
-    state::{agent::CreatedAgent, seed::SeedDeal},
+    state::{
+        agent::CreatedAgent,
+        deals_file::DealsWriter,
+        seed::{SeedDeal, SeedError},
+        store::StoreLimit,
+    },
 };
 
 /// Path prefix of the control interface.
@@ -39,6 +44,9 @@ const MAX_PAGE_SIZE: usize = 1_000;
 
 /// Maximum size of a page's entries in bytes. A larger entry is alone on its page.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
+
+/// Maximum size of all deals in one response.
+const MAX_EXPORT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The path of the list of requests, which supports the query parameter `wait`.
 const REQUESTS_PATH: &str = "/__sandbox/requests";
@@ -83,14 +91,24 @@ routes! {
         no_content()
     };
     DELETE "/__sandbox/faults/{id}" Authorized remove_fault;
+    POST "/__sandbox/verify" Authorized verify_requests;
     POST "/__sandbox/release" Authorized |call, _| {
         let body = json!({"released": call.namespace.release()}).to_string();
         Ok(response(StatusCode::OK, wire::JSON, body))
     };
     GET "/__sandbox/agents" Authorized list_agents;
     GET "/__sandbox/deals" Authorized list_deals;
+    GET "/__sandbox/deals.json" Authorized export_deals;
     GET "/__sandbox/deals/{id}" Authorized get_deal;
     PUT "/__sandbox/deals/{id}" Authorized put_deal;
+    POST "/__sandbox/reload" Authorized |call, _| {
+        let reload_result = call.namespaces.reload_deals(&call.namespace);
+        reload_result.map_err(|error| match error {
+            SeedError::StoreFull => store_full_rejection(StoreLimit::Bytes),
+            error => Rejection::new(ProblemType::INVALID_DEALS_FILE, error.to_string()),
+        })?;
+        no_content()
+    };
     PUT "/__sandbox/keys" Authorized accept_keys;
     POST "/__sandbox/reset" Authorized |call, _| {
         call.namespace.reset();
@@ -237,9 +255,7 @@ fn list_faults(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 
 fn add_fault(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
     let invalid = |detail: String| Rejection::new(ProblemType::INVALID_FAULT, detail);
-    let text = json::check(body)
-        .map_err(|error| invalid(format!("The body is not strict JSON: {error}")))?;
-    let id = Fault::from_json(text)
+    let id = Fault::from_json(body)
         .and_then(|fault| call.namespace.faults.add(fault))
         .map_err(|error| invalid(error.to_string()))?;
     let body = json!({"id": id}).to_string();
@@ -257,6 +273,19 @@ fn remove_fault(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     ))
 }
 
+fn verify_requests(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
+    let invalid = |detail: String| Rejection::new(ProblemType::INVALID_PATTERN, detail);
+    let (times, pattern) = verify::parse(body).map_err(invalid)?;
+    match verify::verify(&call.namespace.journal, times, &pattern) {
+        Ok(()) => no_content(),
+        Err(VerifyError::InvalidPattern(detail)) => Err(invalid(detail)),
+        Err(error) => {
+            let detail = error.to_string();
+            Err(Rejection::new(ProblemType::VERIFICATION_FAILED, detail))
+        }
+    }
+}
+
 /// Creates a namespace with an unused key.
 fn create_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
     let namespace = call.namespaces.create_with_new_key()?;
@@ -266,15 +295,8 @@ fn create_namespace(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
 
 fn change_settings(call: &AdminCall<'_>, body: &[u8]) -> AdminResult {
     let invalid = |detail: String| Rejection::new(ProblemType::INVALID_SETTINGS, detail);
-    let change: SettingsChange = serde_json::from_slice(body).map_err(|_| {
-        invalid(r#"Send an object such as {"variant": "sparse", "strict": true}."#.to_owned())
-    })?;
-    let variants = change.parse_variants().map_err(invalid)?;
-    let mut settings = call.namespace.settings();
-    if let Some(variants) = variants {
-        settings.variants = variants;
-    }
-    settings.strict = change.strict.unwrap_or(settings.strict);
+    let change = SettingsChange::parse(body).map_err(invalid)?;
+    call.namespace.change_settings(change);
     no_content()
 }
 
@@ -336,6 +358,33 @@ fn list_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
         Some((id, json))
     });
     Ok(build_page("deals", limit, entries, None))
+}
+
+/// Responds with a file of deals: all of them, or with `limit` up to that number and the size of a page.
+fn export_deals(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {
+    let (max_count, max_bytes) = match call.query.limit {
+        Some(limit) => (limit, MAX_PAGE_BYTES),
+        None => (usize::MAX, MAX_EXPORT_BYTES),
+    };
+    let mut writer = DealsWriter::new(Vec::new());
+    let (mut count, mut size) = (0, 0);
+    let after_id = call.query.after_id.as_deref();
+    let export_result = call.namespace.store.try_for_each_deal(after_id, |json| {
+        size += json.len();
+        if count == max_count || (count > 0 && size > max_bytes) {
+            return Err(());
+        }
+        count += 1;
+        // Writing to memory cannot fail.
+        writer.write_deal(json).map_err(drop)
+    });
+    if export_result.is_err() && call.query.limit.is_none() {
+        return Err(invalid_query(
+            "There are more than 64 MiB of deals: get them in parts, with ?limit=1000 and then ?after=ID, the last id of the part.",
+        ));
+    }
+    let array = writer.finish().unwrap_or_default();
+    Ok(response(StatusCode::OK, wire::JSON, array))
 }
 
 fn get_deal(call: &AdminCall<'_>, _: &[u8]) -> AdminResult {

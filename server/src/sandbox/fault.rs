@@ -3,20 +3,19 @@
 //! This is the only definition of the fields. Tests compare the table in README.md and Python's `fail_next` with this
 //! definition.
 
-use std::{fmt, ops::Not, time::Duration};
+use std::{fmt, ops::Not, str::FromStr, time::Duration};
 
 use bytes::Bytes;
 use dealkit::{Json, internal::wire};
-use http::{HeaderValue, Method, Response, StatusCode, header};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{Error as _, Unexpected, Visitor},
-};
-use serde_json::Number;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::contract::{
-    response::{empty_response, response},
-    route::{self, matches_template},
+use crate::{
+    contract::response::{empty_response, response},
+    sandbox::{
+        fields::{EXPECTED_COUNT, JsonField, parse_object},
+        request_pattern::{FieldNames, RequestPattern},
+    },
 };
 
 /// The header of a request that applies a fault to this request: `{"status": 503}`.
@@ -42,21 +41,14 @@ pub struct InvalidFault(pub(super) String);
 /// Fault::cut(Cut::AfterBytes(10)).after_cut(AfterCut::Eof).forever().probability(0.1).seed(7);
 /// Fault::process_then_reset().method("POST").after(3);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "an object")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[must_use = "a fault has no effect until it is added to a sandbox"]
 pub struct Fault {
     #[serde(skip_serializing_if = "Not::not")]
     hold: bool,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_delay"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     delay: Option<f64>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_status"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<Json>,
@@ -70,32 +62,19 @@ pub struct Fault {
     malformed: bool,
     #[serde(skip_serializing_if = "Not::not")]
     process_then_reset: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<String>,
+    /// The requests to which the fault applies.
+    #[serde(flatten)]
+    pub(super) pattern: RequestPattern,
     /// The number of matching requests before the first to which the fault applies.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_count"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<u64>,
     /// Maximum number of requests to which the fault applies: `None` (missing in JSON) means one, `Some(None)` (null) means no
     /// limit.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_times"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     times: Option<Option<u64>>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_probability"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probability: Option<f64>,
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "deserialize_count"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
 }
 
@@ -104,75 +83,96 @@ const EXPECTED_DELAY: &str = "a number of seconds from 0 to 3600";
 const EXPECTED_TIMES: &str = "a whole number, 1 or more, or null for no limit";
 const EXPECTED_PROBABILITY: &str = "a number from 0 to 1";
 
-/// Deserializes a number or null. Error messages contain this description instead of the name of a Rust type.
-struct NumberVisitor(&'static str);
+/// The names of the pattern's fields in a fault, where `body` is the body of the response.
+const PATTERN_FIELDS: FieldNames = FieldNames {
+    headers: "request_header",
+    body: "request_body",
+};
 
-impl<'de> Visitor<'de> for NumberVisitor {
-    type Value = Option<Number>;
+/// A function that reads a field of a fault from JSON.
+type ReadField = fn(&mut Fault, &JsonField<'_>) -> Result<(), String>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
+/// The fields of a fault in JSON. Null and false equal a missing field, except for `times`.
+const FIELDS: &[(&str, ReadField)] = &[
+    ("hold", |fault, field| {
+        fault.hold = field.read_bool()?;
+        Ok(())
+    }),
+    ("delay", |fault, field| {
+        fault.delay = field.read_number(EXPECTED_DELAY, parse)?;
+        Ok(())
+    }),
+    ("status", |fault, field| {
+        fault.status = field.read_number(EXPECTED_STATUS, parse)?;
+        Ok(())
+    }),
+    ("retry_after", |fault, field| {
+        fault.retry_after = field.read_json();
+        Ok(())
+    }),
+    ("body", |fault, field| {
+        fault.body = field.read_json();
+        Ok(())
+    }),
+    ("cut", |fault, field| {
+        fault.cut = read_named(field)?;
+        Ok(())
+    }),
+    ("after_cut", |fault, field| {
+        fault.after_cut = read_named(field)?;
+        Ok(())
+    }),
+    ("malformed", |fault, field| {
+        fault.malformed = field.read_bool()?;
+        Ok(())
+    }),
+    ("process_then_reset", |fault, field| {
+        fault.process_then_reset = field.read_bool()?;
+        Ok(())
+    }),
+    ("method", |fault, field| fault.pattern.read_method(field)),
+    ("path", |fault, field| fault.pattern.read_path(field)),
+    (PATTERN_FIELDS.headers, |fault, field| {
+        fault.pattern.read_headers(field)
+    }),
+    (PATTERN_FIELDS.body, |fault, field| {
+        fault.pattern.read_body(field)
+    }),
+    ("after", |fault, field| {
+        fault.after = field.read_number(EXPECTED_COUNT, parse)?;
+        Ok(())
+    }),
+    ("times", |fault, field| {
+        fault.times = Some(field.read_number(EXPECTED_TIMES, parse)?);
+        Ok(())
+    }),
+    ("probability", |fault, field| {
+        fault.probability = field.read_number(EXPECTED_PROBABILITY, parse)?;
+        Ok(())
+    }),
+    ("seed", |fault, field| {
+        fault.seed = field.read_number(EXPECTED_COUNT, parse)?;
+        Ok(())
+    }),
+];
 
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_u64(self)
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Some(number.into()))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-        Ok(Some(number.into()))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Number::from_f64(number))
-    }
+fn parse<T: FromStr>(number: &str) -> Option<T> {
+    number.parse().ok()
 }
 
-fn deserialize_number<'de, T, D: Deserializer<'de>>(
-    deserializer: D,
-    description: &'static str,
-    convert: impl FnOnce(&Number) -> Option<T>,
-) -> Result<Option<T>, D::Error> {
-    let number = deserializer.deserialize_option(NumberVisitor(description))?;
-    let convert_or_fail = |number: Number| {
-        convert(&number).ok_or_else(|| {
-            D::Error::invalid_value(Unexpected::Other(&number.to_string()), &description)
-        })
-    };
-    number.map(convert_or_fail).transpose()
+/// Reads a value that is written as a string.
+fn read_named<T: TryFrom<String, Error: fmt::Display>>(
+    field: &JsonField<'_>,
+) -> Result<Option<T>, String> {
+    let name = field.read_string("a string")?;
+    let value = name.map(T::try_from).transpose();
+    value.map_err(|error| format!("{}: {error}", field.name))
 }
 
-fn deserialize_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
-    deserialize_number(deserializer, EXPECTED_STATUS, |number| {
-        number.as_u64()?.try_into().ok()
-    })
-}
-
-fn deserialize_delay<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    deserialize_number(deserializer, EXPECTED_DELAY, Number::as_f64)
-}
-
-fn deserialize_probability<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<f64>, D::Error> {
-    deserialize_number(deserializer, EXPECTED_PROBABILITY, Number::as_f64)
-}
-
-fn deserialize_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserialize_number(deserializer, "a whole number, 0 or more", Number::as_u64)
-}
-
-fn deserialize_times<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<u64>>, D::Error> {
-    deserialize_number(deserializer, EXPECTED_TIMES, Number::as_u64).map(Some)
+impl<'de> Deserialize<'de> for Fault {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_json(<Json as Deserialize>::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 /// The position of a cut in a response: see [`Fault::cut`].
@@ -220,11 +220,15 @@ impl Fault {
     /// # Errors
     /// If the JSON is not such an object, or the fault is invalid.
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, InvalidFault> {
-        let mut json = serde_json::Deserializer::from_slice(json.as_ref());
-        let result = serde_path_to_error::deserialize(&mut json);
-        let fault: Self = result.map_err(|error| InvalidFault(error.to_string()))?;
-        json.end()
-            .map_err(|error| InvalidFault(error.to_string()))?;
+        let mut fault = Self::default();
+        for field in parse_object("the fault", json.as_ref()).map_err(InvalidFault)? {
+            let entry = FIELDS.iter().find(|(name, _)| *name == field.name);
+            match entry {
+                Some((_, read)) => read(&mut fault, &field),
+                None => Err(field.unknown(FIELDS.iter().map(|(name, _)| *name))),
+            }
+            .map_err(InvalidFault)?;
+        }
         fault.resolve()?;
         Ok(fault)
     }
@@ -319,14 +323,42 @@ impl Fault {
     /// Applies the fault only to requests with this method, such as `POST`.
     /// [`Service::fail_next`](crate::Service::fail_next) fails if the [`path`](Self::path) does not allow the method.
     pub fn method(mut self, method: impl Into<String>) -> Self {
-        self.method = Some(method.into());
+        self.pattern = self.pattern.method(method);
         self
     }
 
     /// Applies the fault only to requests to this path, such as `/v1/deals/d_1`. A segment in braces, as in
     /// `/v1/deals/{id}`, matches any segment. [`Service::fail_next`](crate::Service::fail_next) fails for an unknown path.
     pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.path = Some(path.into());
+        self.pattern = self.pattern.path(path);
+        self
+    }
+
+    /// Applies the fault only to requests that have this header with this value. Names are case-insensitive. Each call adds a
+    /// header.
+    pub fn request_header(mut self, name: impl AsRef<str>, value: impl Into<String>) -> Self {
+        self.pattern = self.pattern.header(name, value);
+        self
+    }
+
+    /// Applies the fault only to requests that have this header, with any value.
+    pub fn request_header_exists(mut self, name: impl AsRef<str>) -> Self {
+        self.pattern = self.pattern.header_exists(name);
+        self
+    }
+
+    /// Applies the fault only to requests whose body contains this JSON object, as in [`RequestPattern::body`]. The fault is
+    /// selected when the whole body has arrived.
+    ///
+    /// ```
+    /// use dealkit_server::Fault;
+    /// use serde_json::json;
+    ///
+    /// // Rejects one agent, and no others.
+    /// Fault::status(422).request_body(json!({"email": "ada@example.com"})).forever();
+    /// ```
+    pub fn request_body(mut self, object: impl Into<Json>) -> Self {
+        self.pattern = self.pattern.body(object);
         self
     }
 
@@ -364,19 +396,12 @@ impl Fault {
     pub(super) fn byte_len(&self) -> usize {
         let values = [&self.retry_after, &self.body].into_iter().flatten();
         let values = values.map(|json| json.as_str().len()).sum::<usize>();
-        let filters = [&self.method, &self.path].into_iter().flatten();
-        values + filters.map(String::len).sum::<usize>()
+        values + self.pattern.byte_len()
     }
 
     /// Returns the maximum number of requests to which the fault applies, or `None` for no limit.
     pub(super) fn max_requests(&self) -> Option<u64> {
         self.times.unwrap_or(Some(1))
-    }
-
-    /// Returns true if the request has the fault's method and path. The counters and the probability may still exclude it.
-    pub(super) fn matches(&self, method: &Method, path: &str) -> bool {
-        (self.method.as_ref()).is_none_or(|only| only == method.as_str())
-            && (self.path.as_ref()).is_none_or(|only| matches_template(path, only))
     }
 
     /// Validates the fault, and resolves its effect.
@@ -393,13 +418,7 @@ impl Fault {
             (0.0..=1.0).contains(&self.probability.unwrap_or_default()),
             &format!("probability: expected {EXPECTED_PROBABILITY}"),
         )?;
-        let is_path_byte = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-        ensure(
-            self.path.iter().all(|path| path.bytes().all(is_path_byte)),
-            "path: expected a path as it is sent, without a query, such as /v1/deals/{id}",
-        )?;
-        route::check_fault_filter(self.method.as_deref(), self.path.as_deref())
-            .map_err(InvalidFault)?;
+        self.pattern.check(PATTERN_FIELDS).map_err(InvalidFault)?;
         let delay = Duration::try_from_secs_f64(self.delay.unwrap_or_default()).ok();
         let delay = delay
             .filter(|delay| *delay <= MAX_DELAY)
@@ -497,8 +516,7 @@ impl Fault {
     /// Returns the fault without the fields that select requests. The other fields are valid in the header `x-sandbox-fault`.
     fn without_filters(&self) -> Self {
         Self {
-            method: None,
-            path: None,
+            pattern: RequestPattern::default(),
             after: None,
             times: None,
             probability: None,
@@ -546,7 +564,9 @@ impl ResolvedFault {
         let fault = Fault::from_json(value)?;
         if fault != fault.without_filters() {
             return Err(InvalidFault(
-                "a header applies to its own request: leave out method, path, after, times, probability and seed".to_owned(),
+                "a header applies to its own request: leave out method, path, request_header, request_body, after, times, \
+                 probability and seed"
+                    .to_owned(),
             ));
         }
         fault.resolve()

@@ -16,7 +16,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     contract::route,
-    sandbox::access::TOKEN_HEADER,
+    sandbox::{access::TOKEN_HEADER, request_pattern::RequestParts},
     state::memory_budget::{MemoryBudget, Reservation},
 };
 
@@ -40,6 +40,11 @@ const SECRET_HEADERS: [&str; 5] = [
     "proxy-authorization",
     "cookie",
 ];
+
+/// Returns true if the journal redacts the header with this name.
+pub(crate) fn is_secret_header(name: &str) -> bool {
+    SECRET_HEADERS.contains(&name)
+}
 
 const REDACTED: HeaderValue = HeaderValue::from_static("<redacted>");
 
@@ -117,6 +122,16 @@ impl RecordedRequest {
         route::path_template(&self.path)
     }
 
+    /// Returns the parts that a pattern examines.
+    pub(crate) fn parts(&self) -> RequestParts<'_> {
+        RequestParts {
+            method: &self.method,
+            path: &self.path,
+            headers: &self.headers,
+            body: Some(&self.body),
+        }
+    }
+
     /// Creates an entry without a number and a response.
     ///
     /// The headers keep sharing hyper's buffer: copying them would take longer than all other work for a request.
@@ -128,7 +143,7 @@ impl RecordedRequest {
         body: &[u8],
     ) -> Self {
         for (name, value) in &mut headers {
-            if SECRET_HEADERS.contains(&name.as_str()) {
+            if is_secret_header(name.as_str()) {
                 *value = REDACTED;
             }
         }

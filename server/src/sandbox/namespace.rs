@@ -3,8 +3,8 @@
 use std::{num::NonZeroU16, sync::Arc, time::Duration};
 
 use dashmap::DashMap;
+use dealkit::internal::json_kind::JsonKind;
 use parking_lot::{Mutex, MutexGuard};
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::{
@@ -13,10 +13,12 @@ use crate::{
         problem::{ProblemType, Rejection},
     },
     sandbox::{
-        journal::Journal, pending_faults::PendingFaults, rate_limit::Bucket, variant::Variant,
+        fields::parse_object, journal::Journal, pending_faults::PendingFaults, rate_limit::Bucket,
+        variant::Variant,
     },
     state::{
         memory_budget::{MemoryBudget, Reservation},
+        seed::{SeedError, SeedSources},
         store::{SeedDeals, Store},
     },
 };
@@ -56,24 +58,39 @@ pub(crate) struct Settings {
 }
 
 /// The settings to change: the body of `PUT /__sandbox/namespace`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub(crate) struct SettingsChange {
-    variant: Option<String>,
-    pub(crate) strict: Option<bool>,
+    variants: Option<Vec<Variant>>,
+    strict: Option<bool>,
 }
 
 impl SettingsChange {
-    pub(crate) fn parse_variants(&self) -> Result<Option<Vec<Variant>>, String> {
-        let variants = self.variant.as_deref().map(Variant::parse_list).transpose();
-        variants.map_err(|error| format!("variant: {error}"))
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
+        let mut change = Self::default();
+        for field in parse_object("the body", json)? {
+            match &*field.name {
+                // Null leaves a setting unchanged.
+                "variant" | "strict" if field.kind() == JsonKind::Null => {}
+                "variant" => {
+                    let names = field.read_string("names of variants, separated by commas")?;
+                    let variants = Variant::parse_list(&names.unwrap_or_default());
+                    let variants = variants.map_err(|error| format!("variant: {error}"))?;
+                    change.variants = Some(variants);
+                }
+                "strict" => change.strict = Some(field.read_bool()?),
+                _ => return Err(field.unknown(["variant", "strict"].into_iter())),
+            }
+        }
+        Ok(change)
     }
 }
 
 /// The initial state of each namespace, and the memory budgets that all namespaces share.
 #[derive(Debug)]
 pub(crate) struct InitialState {
-    pub(crate) seed_deals: SeedDeals,
+    pub(crate) seed_sources: SeedSources,
+    /// The deals of the next namespace, last read from the sources.
+    pub(crate) seed_deals: Mutex<SeedDeals>,
     pub(crate) settings: Settings,
     pub(crate) max_agents: u64,
     pub(crate) rate_limit: Option<NonZeroU16>,
@@ -94,7 +111,7 @@ impl Namespace {
             store: Store::new(
                 initial.max_agents,
                 &initial.store_budget,
-                &initial.seed_deals,
+                &initial.seed_deals.lock(),
             ),
             faults: PendingFaults::new(&initial.fault_budget),
             journal: Journal::new(&initial.journal_budget),
@@ -107,6 +124,14 @@ impl Namespace {
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock()
+    }
+
+    pub(crate) fn change_settings(&self, change: SettingsChange) {
+        let mut settings = self.settings();
+        if let Some(variants) = change.variants {
+            settings.variants = variants;
+        }
+        settings.strict = change.strict.unwrap_or(settings.strict);
     }
 
     /// Replaces the accepted keys.
@@ -229,6 +254,26 @@ impl Namespaces {
         let namespace = Arc::new(Namespace::new(key, &self.initial, reservation));
         self.key_namespaces.insert(name, Arc::clone(&namespace));
         Ok(namespace)
+    }
+
+    /// Reads the files of deals again, and replaces the namespace's deals. The default namespace's deals are also the initial deals of
+    /// later namespaces.
+    ///
+    /// # Errors
+    /// If there is no file, or a deal is invalid. In that case, nothing changes.
+    pub(crate) fn reload_deals(&self, namespace: &Namespace) -> Result<(), SeedError> {
+        let deals = self.initial.seed_sources.reload()?;
+        let is_default = std::ptr::eq(namespace, &*self.default);
+        // Only the deals of other namespaces count towards the budget, as at the start of the server.
+        let budget = (!is_default).then_some(&self.initial.store_budget);
+        namespace
+            .store
+            .replace_deals(&deals, budget)
+            .map_err(|_| SeedError::StoreFull)?;
+        if is_default {
+            *self.initial.seed_deals.lock() = deals;
+        }
+        Ok(())
     }
 
     /// Deletes a namespace. Returns false for the default one, which cannot be deleted. Requests in flight get their responses;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::Method;
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -10,6 +9,7 @@ use crate::{
     sandbox::{
         fault::{Fault, InvalidFault, ResolvedFault},
         held_requests::{HeldRequests, Hold},
+        request_pattern::RequestParts,
     },
     state::{
         memory_budget::{MemoryBudget, Reservation},
@@ -29,11 +29,15 @@ pub(crate) struct PendingFaults {
     budget: MemoryBudget,
 }
 
-/// The fault of a request. A request that the fault holds has a `hold`.
-#[derive(Debug)]
-pub(crate) struct SelectedFault {
-    pub(crate) fault: Arc<ResolvedFault>,
+/// The result of selecting the fault of a request.
+#[derive(Debug, Default)]
+pub(crate) struct FaultSelection {
+    /// `None` if no fault applies.
+    pub(crate) fault: Option<Arc<ResolvedFault>>,
+    /// Set if the fault holds the request.
     pub(crate) hold: Option<Hold>,
+    /// True if the fault can only be selected when the body has arrived, because a pending fault depends on it.
+    pub(crate) needs_body: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,8 +62,8 @@ pub struct PendingFault {
     /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
-    /// The number of requests that matched its method and path, including those that its [`after`](Fault::after) or
-    /// [`probability`](Fault::probability) excluded.
+    /// The number of requests that matched its method, path, headers and body, including those that its [`after`](Fault::after)
+    /// or [`probability`](Fault::probability) excluded.
     pub matched: u64,
     /// The number of requests to which the fault was applied.
     pub applied: u64,
@@ -67,8 +71,8 @@ pub struct PendingFault {
 
 impl PendingFault {
     /// Counts the request, and decides whether the fault applies to it.
-    fn count_and_decide(&mut self, method: &Method, path: &str) -> bool {
-        if !self.fault.matches(method, path) {
+    fn count_and_decide(&mut self, request: RequestParts<'_>) -> bool {
+        if !self.fault.pattern.matches(request) {
             return false;
         }
         let index = self.matched;
@@ -120,24 +124,42 @@ impl PendingFaults {
     }
 
     /// Selects the first fault that applies to a request. Removes the fault from the list if it applies to no further requests.
-    pub(crate) fn select(&self, method: &Method, path: &str) -> Option<SelectedFault> {
+    ///
+    /// Selects and counts nothing if the body has not arrived and a fault depends on it.
+    pub(crate) fn select(&self, request: RequestParts<'_>) -> FaultSelection {
         let mut list = self.list.lock();
+        let depends_on_body = |entry: &Entry| {
+            let pattern = &entry.pending.fault.pattern;
+            pattern.has_body() && pattern.matches(request)
+        };
+        if request.body.is_none() && list.entries.iter().any(depends_on_body) {
+            return FaultSelection {
+                needs_body: true,
+                ..FaultSelection::default()
+            };
+        }
         let mut entries = list.entries.iter_mut();
-        let index = entries.position(|entry| entry.pending.count_and_decide(method, path))?;
-        let entry = list.entries.get(index)?;
+        let index = entries.position(|entry| entry.pending.count_and_decide(request));
+        let Some((index, entry)) = index.and_then(|index| Some((index, list.entries.get(index)?)))
+        else {
+            return FaultSelection::default();
+        };
         let fault = Arc::clone(&entry.resolved_fault);
         let limit = entry.pending.fault.max_requests();
         if limit.is_some_and(|times| entry.pending.applied >= times) {
             list.entries.remove(index);
         }
         // The list is still locked here: a release after `clear` must reach every request whose fault was selected before `clear`.
-        Some(self.hold_if_needed(fault))
+        self.hold_if_needed(fault)
     }
 
     /// Adds the request to the held requests if its fault holds it.
-    pub(crate) fn hold_if_needed(&self, fault: Arc<ResolvedFault>) -> SelectedFault {
-        let hold = fault.hold.then(|| self.held.add());
-        SelectedFault { fault, hold }
+    pub(crate) fn hold_if_needed(&self, fault: Arc<ResolvedFault>) -> FaultSelection {
+        FaultSelection {
+            hold: fault.hold.then(|| self.held.add()),
+            fault: Some(fault),
+            needs_body: false,
+        }
     }
 
     pub(crate) fn list(&self) -> Vec<PendingFault> {

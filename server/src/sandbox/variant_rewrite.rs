@@ -7,7 +7,6 @@ use chrono::{DateTime, Datelike as _, TimeDelta, Timelike as _, Utc};
 use dealkit::{
     Problem,
     internal::{
-        lexer::Lexer,
         scalar,
         schema::{Field, FieldKind, Model, Presence},
         wire,
@@ -16,7 +15,10 @@ use dealkit::{
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 
-use crate::sandbox::variant::{OddChunks, Variant};
+use crate::sandbox::{
+    fields::{JsonField, split_object},
+    variant::{OddChunks, Variant},
+};
 
 /// The undocumented value for extensible enums.
 const UNDOCUMENTED_VALUE: &str = "\"SOMETHING_NEW\"";
@@ -116,18 +118,6 @@ fn rewrite_body(body: Bytes, model: &Model, variant: Variant) -> Bytes {
     }
 }
 
-/// Splits a JSON object into names and raw values.
-fn parse_fields(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
-    let mut lexer = Lexer::new(text);
-    let mut fields = Vec::new();
-    let mut has_more = lexer.begin_object().ok()?;
-    while has_more {
-        fields.push((lexer.read_name().ok()?, lexer.read_raw().ok()?.get()));
-        has_more = lexer.next_field().ok()?;
-    }
-    Some(fields)
-}
-
 /// The model of an error body. It has only the field that contains objects.
 const PROBLEM_MODEL: &Model = &Model {
     name: "Problem",
@@ -158,21 +148,21 @@ fn is_optional(field: &Field) -> bool {
 
 impl Rewriter {
     fn rewrite_object(&mut self, text: &str, model: &Model) -> Option<String> {
-        let fields = parse_fields(text)?;
+        let fields = split_object(text)?;
         let mut written_fields = Vec::new();
-        for (name, value) in &fields {
+        for JsonField { name, json } in &fields {
             let field = model.fields.iter().find(|field| field.wire == name);
             if self.variant == Variant::Sparse && field.is_some_and(is_optional) {
                 continue;
             }
             let value = match field {
-                Some(field) => Cow::Owned(self.rewrite_value(value, field)?),
-                None => Cow::Borrowed(*value),
+                Some(field) => Cow::Owned(self.rewrite_value(json, field)?),
+                None => Cow::Borrowed(*json),
             };
             written_fields.push(format!("{}:{value}", serde_json::to_string(name).ok()?));
         }
         if self.variant == Variant::Nulls {
-            let is_missing = |field: &&Field| fields.iter().all(|(name, _)| name != field.wire);
+            let is_missing = |field: &&Field| fields.iter().all(|sent| sent.name != field.wire);
             let missing_fields = model.fields.iter().filter(is_missing);
             written_fields.extend(missing_fields.map(|field| format!("\"{}\":null", field.wire)));
         }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use crate::{
     json,
     state::{
         generate,
-        store::{SeededDeal, StoredDeal},
+        store::{SeedDeals, SeededDeal, StoredDeal},
     },
 };
 
@@ -122,6 +123,28 @@ pub enum SeedError {
     /// [`SandboxBuilder::max_store_bytes`](crate::SandboxBuilder::max_store_bytes).
     #[error("deal: the store is full; raise max_store_bytes, or reset it")]
     StoreFull,
+    /// Several deals or files are invalid.
+    #[error("{}", list_errors(errors, *count))]
+    Several {
+        /// The first errors, at most 20.
+        errors: Vec<SeedError>,
+        /// The number of all errors.
+        count: usize,
+    },
+    /// The deals cannot be read again, because the sandbox was not started with a file of deals.
+    #[error("there is no file of deals to reload: start the sandbox with one")]
+    NoFile,
+}
+
+/// Maximum number of errors in a message.
+const MAX_LISTED_ERRORS: usize = 20;
+
+fn list_errors(errors: &[SeedError], count: usize) -> String {
+    let lines = errors.iter().map(|error| format!("\n  {error}"));
+    let hidden_count = count.saturating_sub(errors.len());
+    let rest = (hidden_count > 0).then(|| format!("\n  {hidden_count} more"));
+    let lines: String = lines.chain(rest).collect();
+    format!("{count} errors in the deals:{lines}")
 }
 
 fn deal_error(location: &str, reason: impl Into<String>) -> SeedError {
@@ -136,57 +159,127 @@ fn json_error(location: &str, error: &json::JsonError) -> SeedError {
     deal_error(location, format!("is not strict JSON: {error}"))
 }
 
-/// Validated deals, by id.
-#[derive(Debug, Default)]
-pub(crate) struct Seeds(pub(crate) BTreeMap<Box<str>, SeededDeal>);
+/// The sources of a server's initial deals. Without sources, the deals are the samples.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeedSources {
+    pub(crate) deals: Option<Vec<SeedDeal>>,
+    pub(crate) files: Vec<PathBuf>,
+    /// The number of generated deals, and their seed.
+    pub(crate) generate: Option<(usize, u64)>,
+}
 
-impl Seeds {
-    /// Adds the deals of an array. Error messages begin with `location_prefix`, then the index.
-    pub(crate) fn add_all<D: Into<SeedDeal>>(
-        &mut self,
-        location_prefix: &str,
-        deals: impl IntoIterator<Item = D>,
-    ) -> Result<(), SeedError> {
-        let mut deals = deals.into_iter().enumerate();
-        deals.try_for_each(|(index, deal)| {
-            self.add_deal(deal.into(), format!("{location_prefix}index {index}"))
-        })
+impl SeedSources {
+    /// Reads and validates all deals.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or deals are invalid. The error contains all invalid deals.
+    pub(crate) fn load(&self) -> Result<SeedDeals, SeedError> {
+        let mut seeds = Seeds::default();
+        if self.deals.is_none() && self.files.is_empty() && self.generate.is_none() {
+            seeds.add_all("", SeedDeal::samples());
+        }
+        seeds.add_all("", self.deals.iter().flatten().cloned());
+        for file in &self.files {
+            seeds.add_file(file);
+        }
+        if let Some((count, seed)) = self.generate {
+            seeds.add_generated(count, seed);
+        }
+        seeds.finish()
     }
 
-    /// Adds the deals of a file: a JSON array, or one deal per line.
-    pub(crate) fn add_file(&mut self, path: &Path) -> Result<(), SeedError> {
-        let bytes = fs::read(path).map_err(|error| SeedError::Read {
-            path: path.to_owned(),
-            error,
-        })?;
-        let bytes = to_utf8(&bytes);
-        let path = path.display().to_string();
-        match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
-            (None, _) => Err(deal_error(
-                &path,
-                "is empty; for a server without deals write []",
-            )),
-            (Some(b'['), Ok(text)) => {
-                let deals: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-                self.add_all(&format!("{path}: "), deals.iter().map(|deal| deal.get()))
-            }
-            (Some(b'['), Err(error)) => Err(json_error(&path, &error)),
-            // A file with one deal, possibly on several lines.
-            (_, Ok(text)) => self.add_deal(text.into(), format!("{path}: line 1")),
-            (_, Err(_)) => {
-                let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
-                let mut lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
-                lines.try_for_each(|(line, number)| {
-                    self.add_deal(line.into(), format!("{path}: line {number}"))
+    /// Reads and validates all deals again.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), or if there is no file.
+    pub(crate) fn reload(&self) -> Result<SeedDeals, SeedError> {
+        if self.files.is_empty() {
+            return Err(SeedError::NoFile);
+        }
+        self.load()
+    }
+}
+
+/// Validated deals, by id, and the errors of the others.
+#[derive(Debug, Default)]
+struct Seeds {
+    deals: BTreeMap<Box<str>, SeededDeal>,
+    /// The first errors.
+    errors: Vec<SeedError>,
+    error_count: usize,
+}
+
+impl Seeds {
+    /// Returns the deals if all are valid.
+    fn finish(mut self) -> Result<SeedDeals, SeedError> {
+        match self.errors.pop() {
+            None => Ok(Arc::new(self.deals)),
+            Some(error) if self.error_count == 1 => Err(error),
+            Some(error) => {
+                self.errors.push(error);
+                Err(SeedError::Several {
+                    errors: self.errors,
+                    count: self.error_count,
                 })
             }
         }
     }
 
-    pub(crate) fn add_generated(&mut self, count: usize, seed: u64) -> Result<(), SeedError> {
+    fn add_error(&mut self, error: SeedError) {
+        self.error_count += 1;
+        if self.errors.len() < MAX_LISTED_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    /// Adds the deals of an array. Error messages begin with `location_prefix`, then the index.
+    fn add_all<D: Into<SeedDeal>>(
+        &mut self,
+        location_prefix: &str,
+        deals: impl IntoIterator<Item = D>,
+    ) {
+        for (index, deal) in deals.into_iter().enumerate() {
+            self.add_deal(deal.into(), format!("{location_prefix}index {index}"));
+        }
+    }
+
+    /// Adds the deals of a file: a JSON array, or one deal per line.
+    fn add_file(&mut self, path: &Path) {
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let path = path.to_owned();
+                return self.add_error(SeedError::Read { path, error });
+            }
+        };
+        let bytes = to_utf8(&bytes);
+        let path = path.display().to_string();
+        match (bytes.trim_ascii_start().first(), json::check(&bytes)) {
+            (None, _) => self.add_error(deal_error(
+                &path,
+                "is empty; for a server without deals write []",
+            )),
+            (Some(b'['), Ok(text)) => {
+                let deals: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+                self.add_all(&format!("{path}: "), deals.iter().map(|deal| deal.get()));
+            }
+            (Some(b'['), Err(error)) => self.add_error(json_error(&path, &error)),
+            // A file with one deal, possibly on several lines.
+            (_, Ok(text)) => self.add_deal(text.into(), format!("{path}: line 1")),
+            (_, Err(_)) => {
+                for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+                    if !line.trim_ascii().is_empty() {
+                        self.add_deal(line.into(), format!("{path}: line {number}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_generated(&mut self, count: usize, seed: u64) {
         if count > MAX_GENERATED {
             let reason = format!("expected at most {MAX_GENERATED} deals");
-            return Err(deal_error("generate", reason));
+            return self.add_error(deal_error("generate", reason));
         }
         for index in 0..count {
             // Unchecked: the generator's tests ensure that every generated deal is valid.
@@ -195,29 +288,24 @@ impl Seeds {
                 false => SeededDeal::Generated { index, seed },
             };
             let location = || format!("generated deal {index}");
-            self.insert(generate::id(index).into(), deal, location)?;
+            self.insert(generate::id(index).into(), deal, location);
         }
-        Ok(())
     }
 
-    fn add_deal(&mut self, deal: SeedDeal, location: String) -> Result<(), SeedError> {
-        let (id, text) = deal.check(&location)?;
-        self.insert(id, SeededDeal::Text(text), || location)
+    fn add_deal(&mut self, deal: SeedDeal, location: String) {
+        match deal.check(&location) {
+            Ok((id, text)) => self.insert(id, SeededDeal::Text(text), || location),
+            Err(error) => self.add_error(error),
+        }
     }
 
-    fn insert(
-        &mut self,
-        id: Box<str>,
-        deal: SeededDeal,
-        location: impl FnOnce() -> String,
-    ) -> Result<(), SeedError> {
-        match self.0.insert(id, deal) {
-            None => Ok(()),
-            Some(_) => Err(SeedError::Deal {
+    fn insert(&mut self, id: Box<str>, deal: SeededDeal, location: impl FnOnce() -> String) {
+        if self.deals.insert(id, deal).is_some() {
+            self.add_error(SeedError::Deal {
                 location: location(),
                 pointer: "/id".to_owned(),
                 reason: "another deal already has this id".to_owned(),
-            }),
+            });
         }
     }
 }

@@ -10,6 +10,9 @@ use crate::state::{
     memory_budget::{MemoryBudget, Reservation},
 };
 
+/// Number of deals that are read at a time.
+const DEALS_PER_PART: usize = 1_000;
+
 /// A deal's id and its response body.
 pub(crate) type StoredDeal = (Box<str>, Bytes);
 
@@ -31,6 +34,14 @@ pub(crate) enum SeededDeal {
 }
 
 impl SeededDeal {
+    /// Returns the size of the stored text.
+    fn byte_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Generated { .. } => 0,
+        }
+    }
+
     fn to_json(&self) -> Bytes {
         match self {
             Self::Text(text) => text.clone(),
@@ -44,10 +55,28 @@ impl SeededDeal {
 pub(crate) struct Store {
     max_agents: u64,
     budget: MemoryBudget,
-    seed_deals: SeedDeals,
-    /// Deals that were added or replaced after the start.
-    changed_deals: RwLock<BTreeMap<Box<str>, (Bytes, Reservation)>>,
+    deals: RwLock<Deals>,
     agents: Mutex<Vec<(Bytes, Reservation)>>,
+}
+
+/// The deals of a store.
+#[derive(Debug)]
+struct Deals {
+    initial: SeedDeals,
+    /// Deals that were added or replaced later. A changed deal hides the initial deal with the same id.
+    changed: BTreeMap<Box<str>, (Bytes, Reservation)>,
+    /// The memory of initial deals that were read again for this store only.
+    _reservation: Option<Reservation>,
+}
+
+impl Deals {
+    fn new(initial: &SeedDeals, reservation: Option<Reservation>) -> Self {
+        Self {
+            initial: Arc::clone(initial),
+            changed: BTreeMap::new(),
+            _reservation: reservation,
+        }
+    }
 }
 
 /// The exhausted limit of a full store.
@@ -62,8 +91,7 @@ impl Store {
         Self {
             max_agents,
             budget: budget.clone(),
-            seed_deals: Arc::clone(seed_deals),
-            changed_deals: RwLock::default(),
+            deals: RwLock::new(Deals::new(seed_deals, None)),
             agents: Mutex::default(),
         }
     }
@@ -97,9 +125,10 @@ impl Store {
             id.map_or(Bound::Unbounded, Bound::Excluded),
             Bound::Unbounded,
         );
-        let changed = self.changed_deals.read();
-        let initial_range = self.seed_deals.range::<str, _>(later_ids);
-        // A changed deal hides the initial deal with the same id.
+        let Deals {
+            initial, changed, ..
+        } = &*self.deals.read();
+        let initial_range = initial.range::<str, _>(later_ids);
         let initial_range = initial_range
             .filter(|(id, _)| !changed.contains_key(*id))
             .take(count);
@@ -116,22 +145,54 @@ impl Store {
     }
 
     pub(crate) fn find_deal(&self, id: &str) -> Option<Bytes> {
-        if let Some((text, _)) = self.changed_deals.read().get(id) {
+        let deals = self.deals.read();
+        if let Some((text, _)) = deals.changed.get(id) {
             return Some(text.clone());
         }
-        self.seed_deals.get(id).map(SeededDeal::to_json)
+        deals.initial.get(id).map(SeededDeal::to_json)
     }
 
     /// Adds a deal, or replaces the deal with the same id and frees its memory reservation.
     pub(crate) fn insert_deal(&self, (id, text): StoredDeal) -> Result<(), StoreLimit> {
         let reservation = self.budget.reserve(text.len()).ok_or(StoreLimit::Bytes)?;
-        self.changed_deals.write().insert(id, (text, reservation));
+        let mut deals = self.deals.write();
+        deals.changed.insert(id, (text, reservation));
         Ok(())
+    }
+
+    /// Replaces all deals. If there is a budget, the deals count towards it.
+    pub(crate) fn replace_deals(
+        &self,
+        deals: &SeedDeals,
+        budget: Option<&MemoryBudget>,
+    ) -> Result<(), StoreLimit> {
+        let byte_len = || deals.values().map(SeededDeal::byte_len).sum();
+        let reservation = budget.map(|budget| budget.reserve(byte_len()).ok_or(StoreLimit::Bytes));
+        *self.deals.write() = Deals::new(deals, reservation.transpose()?);
+        Ok(())
+    }
+
+    /// Calls `visit` with the JSON of each deal whose id is greater than `id` in byte order, until it returns an error.
+    pub(crate) fn try_for_each_deal<E>(
+        &self,
+        id: Option<&str>,
+        mut visit: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut last_id: Option<Box<str>> = id.map(Box::from);
+        loop {
+            // The lock is released between two parts, so that requests need not wait.
+            let part = self.deals_after(last_id.as_deref(), DEALS_PER_PART);
+            part.iter().try_for_each(|(_, json)| visit(json))?;
+            match part.into_iter().next_back() {
+                Some((id, _)) => last_id = Some(id),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Removes all agents and changed deals. Requests during the reset can read every initial deal.
     pub(crate) fn reset(&self) {
-        self.changed_deals.write().clear();
+        self.deals.write().changed.clear();
         *self.agents.lock() = Vec::new();
     }
 }

@@ -143,6 +143,24 @@ def test_faults_can_be_added_applied_and_removed(visit: Visit, sandbox: Sandbox)
     expect(faults.get_by_text('"seed":18446744073709551615')).to_be_visible()
 
 
+def test_a_fault_can_depend_on_the_body(visit: Visit) -> None:
+    faults = visit.page.get_by_role("article", name="Pending faults")
+    faults.get_by_label("What goes wrong").select_option("422")
+    contains = faults.get_by_label("Only if the body contains")
+    for body, status in (("{", "What the body contains must be JSON."), ("[]", "request_body: expected an object")):
+        contains.fill(body)
+        faults.get_by_role("button", name="Add", exact=True).click()
+        expect(visit.page.locator("#fault-status")).to_contain_text(status)
+    contains.fill('{"email": "ada@example.com", "profile": {"tier": "A"}}')
+    faults.get_by_role("button", name="Add", exact=True).click()
+    expect(faults.get_by_role("listitem")).to_contain_text(
+        '"request_body":{"email":"ada@example.com","profile":{"tier":"A"}}'
+    )
+    assert visit.send("retrieveDeal").startswith("200 OK")
+    assert visit.send("createAgent").startswith("422 Unprocessable")
+    expect(faults.get_by_role("listitem")).to_have_count(0)
+
+
 def test_a_request_is_held_until_it_is_released(visit: Visit) -> None:
     page = visit.page
     faults = page.get_by_role("article", name="Pending faults")
@@ -176,7 +194,7 @@ def remove_fault(page: Page) -> None:
 def test_all_presets_are_valid_faults(visit: Visit) -> None:
     page = visit.page
     presets = page.locator("#fault-preset option").all_inner_texts()
-    assert len(presets) == 11
+    assert len(presets) == 12
     for preset in presets:
         add_fault(page, preset)
         if not re.search("stall|late|held", preset):  # tested separately

@@ -291,12 +291,9 @@ fn faults_can_be_added_listed_and_removed() {
         ),
         (
             r#"{"status": 500, "status": 501}"#,
-            "The body is not strict JSON: a key that this object already has at line 1 column 17",
+            "the fault is not strict JSON: a key that this object already has at line 1 column 17",
         ),
-        (
-            "5",
-            "invalid type: integer `5`, expected an object at line 1 column 1",
-        ),
+        ("5", "the fault must be an object, not a number"),
     ] {
         assert_rejected_with(&write(&sandbox, "POST", "faults", body), 400, detail);
     }

@@ -11,6 +11,7 @@ use crate::support::{
     read_response, retrieve_deal, send, until,
 };
 use dealkit_server::{AfterCut, Cut, Fault, Sandbox, SandboxBuilder, Tls};
+use serde_json::json;
 use tokio::time::sleep;
 
 /// Time to wait before a test concludes that nothing more arrives.
@@ -339,6 +340,78 @@ fn filters_select_requests() {
     sandbox.fail_next(Fault::status(500)).unwrap();
     sandbox.reset();
     assert_eq!(retrieve_deal(&sandbox, "d").status, 200);
+}
+
+/// A fault that does not match is not used up.
+#[test]
+fn headers_and_bodies_select_requests() {
+    let with_email = |email: &str| AGENT.replace("ada@example.com", email);
+    for sandbox in both() {
+        let fault = Fault::status(422).request_body(json!({"email": "bob@example.com"}));
+        sandbox.fail_next(fault).unwrap();
+        let statuses = ["ada@example.com", "bob@example.com", "bob@example.com"].map(|email| {
+            let mut stream = line(&sandbox);
+            let request = create_agent(&with_email(email));
+            stream.write_all(request.as_bytes()).unwrap();
+            read_response(&mut *stream, false).status
+        });
+        assert_eq!(statuses, [201, 422, 201]);
+        assert_eq!(sandbox.agents().len(), 2);
+        assert_eq!(sandbox.faults(), []);
+    }
+    let sandbox = start();
+    let with_header = |header: &str| {
+        let request = get_deal("d").replace("\r\n\r\n", &format!("\r\n{header}\r\n\r\n"));
+        send(&sandbox, request).status
+    };
+    let fault = Fault::status(418).forever();
+    for (fault, statuses) in [
+        (
+            fault.clone().request_header("X-Tenant", "7"),
+            [200, 418, 200, 418],
+        ),
+        (
+            fault.clone().request_header_exists("X-TENANT"),
+            [200, 418, 418, 418],
+        ),
+        (fault.clone().request_body(json!({})), [200, 200, 200, 200]),
+    ] {
+        sandbox.clear_faults();
+        sandbox.fail_next(fault).unwrap();
+        let headers = [
+            "x-other: 7",
+            "x-tenant: 7",
+            "x-tenant: 8",
+            "x-tenant: 8\r\nX-Tenant: 7",
+        ];
+        assert_eq!(headers.map(with_header), statuses);
+    }
+}
+
+/// A pending fault that depends on the body counts a request once, like the faults before it, and holds and cuts it as any other.
+#[test]
+fn a_fault_that_depends_on_the_body_has_every_effect() {
+    let sandbox = start();
+    let ada = json!({"email": "ada@example.com"});
+    sandbox.fail_next(Fault::status(500).after(1)).unwrap();
+    let fault = Fault::cut(Cut::BeforeHead).request_body(ada.clone());
+    sandbox.fail_next(fault).unwrap();
+    let (text, end) = exchange(&sandbox, &create_agent(AGENT), |_| false);
+    assert_eq!((text.as_str(), end), ("", End::Reset));
+    assert_eq!(create(&sandbox, AGENT).status, 500);
+    assert_eq!(sandbox.faults(), []);
+    let [cut, failed] = sandbox.requests().try_into().unwrap();
+    assert_eq!(cut.fault.unwrap(), r#"{"cut":"before-head"}"#);
+    assert_eq!(failed.fault.unwrap(), r#"{"status":500}"#);
+
+    // The fault applies even to a request that the server would reject, if the body arrives.
+    sandbox
+        .fail_next(Fault::status(503).request_body(ada).times(2))
+        .unwrap();
+    assert_eq!(create(&sandbox, "{").status, 400);
+    let unknown_key = create_agent(AGENT).replace(KEY, "unknown");
+    assert_eq!(send(&sandbox, unknown_key).status, 503);
+    assert_eq!(sandbox.faults()[0].applied, 1);
 }
 
 #[test]

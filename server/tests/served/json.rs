@@ -11,43 +11,67 @@ use serde_json::value::RawValue;
 fn rejected_texts_have_reasons_and_positions() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let too_deep = format!("{{\"a\":\n{}}}", nested(128));
-    let cases: &[(&[u8], (usize, usize))] = &[
-        (b"", (1, 1)),
-        (b" \n ", (2, 2)),
-        (b"\xef\xbb\xbf{}", (1, 1)),
-        (b"[1, \xff]", (1, 5)),
-        ("[\"é\", x]".as_bytes(), (1, 7)),
-        (b"{\"a\":1,\n \"a\":2}", (2, 2)),
-        (b"{\"a\":1,\"\\u0061\":2}", (1, 8)),
-        (b"{\"b\":{\"a\":1,\"a\":1}}", (1, 13)),
-        (b"{} {}", (1, 4)),
-        (b"[1,]", (1, 4)),
-        (b"[\"\\ud800\"]", (1, 2)),
-        (b"[\"\\ud800\\u0041\"]", (1, 2)),
-        (b"[\"\\udc00\\ud800\"]", (1, 2)),
-        (b"[\"\\u00g0\"]", (1, 8)),
-        (b"[\"\\x\"]", (1, 4)),
-        (b"[\"a\tb\"]", (1, 3)),
-        (b"[tru]", (1, 5)),
-        (b"[-]", (1, 3)),
-        (b"[1.e5]", (1, 4)),
-        (b"[1 2]", (1, 4)),
-        (b"{\"a\" 1}", (1, 6)),
-        (b"{\"a\":1,}", (1, 8)),
-        (b"{a:1}", (1, 2)),
-        (b"[\"a\0", (1, 3)),
-        (b"[\0", (1, 2)),
-        (b"[1]\0", (1, 4)),
-        (b"[01]", (1, 3)),
-        (b"[NaN]", (1, 2)),
-        (b"{\"a\":", (1, 6)),
-        (too_deep.as_bytes(), (2, 128)),
+    let cases: &[(&[u8], (usize, usize), &str)] = &[
+        (b"", (1, 1), "the text ends early"),
+        (b" \n ", (2, 2), "the text ends early"),
+        (b"\xef\xbb\xbf{}", (1, 1), "a byte order mark"),
+        (b"[1, \xff]", (1, 5), "a byte that is not UTF-8"),
+        ("[\"é\", x]".as_bytes(), (1, 7), "expected a value"),
+        (
+            b"{\"a\":1,\n \"a\":2}",
+            (2, 2),
+            "a key that this object already has",
+        ),
+        (
+            b"{\"a\":1,\"\\u0061\":2}",
+            (1, 8),
+            "a key that this object already has",
+        ),
+        (
+            b"{\"b\":{\"a\":1,\"a\":1}}",
+            (1, 13),
+            "a key that this object already has",
+        ),
+        (b"{} {}", (1, 4), "more text after the value"),
+        (b"[1,]", (1, 4), "a comma before the closing bracket"),
+        (b"[\"\\ud800\"]", (1, 2), "an unpaired surrogate"),
+        (b"[\"\\ud800\\u0041\"]", (1, 2), "an unpaired surrogate"),
+        (b"[\"\\udc00\\ud800\"]", (1, 2), "an unpaired surrogate"),
+        (b"[\"\\u00g0\"]", (1, 8), "an invalid escape in a string"),
+        (b"[\"\\x\"]", (1, 4), "an invalid escape in a string"),
+        (
+            b"[\"a\tb\"]",
+            (1, 3),
+            "a control character in a string: write it as an escape, such as \\n",
+        ),
+        (b"[tru]", (1, 5), "expected true or false"),
+        (b"[-]", (1, 3), "an invalid number"),
+        (b"[1.e5]", (1, 4), "an invalid number"),
+        (b"[1 2]", (1, 4), "expected a comma or the closing bracket"),
+        (b"{\"a\" 1}", (1, 6), "expected a colon after the name"),
+        (b"{\"a\":1,}", (1, 8), "a comma before the closing brace"),
+        (b"{a:1}", (1, 2), "expected a name in double quotes"),
+        (
+            b"[\"a\0",
+            (1, 3),
+            "a control character in a string: write it as an escape, such as \\n",
+        ),
+        (b"[\0", (1, 2), "expected a value"),
+        (b"[1]\0", (1, 4), "more text after the value"),
+        (b"[01]", (1, 3), "an invalid number"),
+        (b"[NaN]", (1, 2), "expected a value"),
+        (b"{\"a\":", (1, 6), "the text ends early"),
+        (
+            too_deep.as_bytes(),
+            (2, 128),
+            "more than 128 levels of arrays and objects",
+        ),
     ];
-    let wrong = cases.iter().filter_map(|(text, position)| {
+    let wrong = cases.iter().filter_map(|(text, position, reason)| {
         let shown = String::from_utf8_lossy(text);
         let error = json::check(text).expect_err(&shown);
-        let at = format!(" at line {} column {}", position.0, position.1);
-        (!error.to_string().ends_with(&at)).then(|| format!("{shown}: {error}"))
+        let expected = format!("{reason} at line {} column {}", position.0, position.1);
+        (error.to_string() != expected).then(|| format!("{shown}: {error}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
     assert!(json::check(nested(128).as_bytes()).is_ok());

@@ -25,3 +25,4 @@ mod soak;
 mod support;
 mod tls;
 mod variants;
+mod verify;

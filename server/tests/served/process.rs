@@ -239,6 +239,14 @@ fn invalid_arguments_are_explained() {
         (&["--head-timeout", "0"], "seconds"),
         (&["--tls-name", "sandbox"], "TLS is off"),
         (&["--log", "xml"], "text"),
+        (
+            &["--max-agents", "many"],
+            "expected a whole number, 0 or more",
+        ),
+        (
+            &["--rate-limit", "0"],
+            "expected a whole number from 1 to 65535",
+        ),
         (&["--seed", "1"], "--generate"),
         (
             &["--variant", "fancy"],

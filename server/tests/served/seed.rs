@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::support::{KEY, build_request, handle, process::Running, retrieve_deal, send};
+use crate::support::{
+    AGENT, KEY, build_request, create, handle, process::Running, retrieve_deal, send,
+};
 use bytes::Bytes;
 use dealkit::{
     Deal,
@@ -85,7 +87,7 @@ fn errors_contain_the_position() {
         ),
         (
             "[{\"id\":\"x\"},\n {\"id\":]".to_owned(),
-            ": is not strict JSON: expected value at line 2 column 8",
+            ": is not strict JSON: expected a value at line 2 column 8",
         ),
         (
             format!("{good}\n{{\"id\":\"y\",\"id\":\"z\"}}"),
@@ -120,6 +122,184 @@ fn errors_contain_the_position() {
     assert!(
         missing.starts_with("/no/such/file: cannot be read: "),
         "{missing}"
+    );
+}
+
+#[test]
+fn all_invalid_deals_are_reported_together() {
+    let deals_file = file("{}\n".repeat(23) + r#"{"id":"x"}"#);
+    let sandbox = Sandbox::builder()
+        .deals_file(deals_file.path())
+        .deals_file("/no/such/file")
+        .start();
+    let message = sandbox.unwrap_err().to_string();
+    let lines: Vec<_> = message.lines().collect();
+    let path = deals_file.path().display();
+    assert_eq!(lines.len(), 22);
+    assert_eq!(lines[0], "24 errors in the deals:");
+    assert_eq!(
+        lines[20],
+        format!("  {path}: line 20: /id: a required field is missing")
+    );
+    assert_eq!(lines[21], "  4 more");
+}
+
+#[test]
+fn deals_can_be_saved_and_reloaded() {
+    let first = r#"{"id":"x","application":{"requested_amount":10.10,  "later":1.0e2}}"#;
+    let deals_file = file(format!("[{first}]"));
+    let sandbox = Sandbox::builder()
+        .deals_file(deals_file.path())
+        .generate(1_001, 7)
+        .start()
+        .unwrap();
+    let second = "{ \"id\" :\n\"y\" }";
+    sandbox.insert_deal(second).unwrap();
+    create(&sandbox, AGENT);
+    // An exact copy, which the server can load.
+    let copy = NamedTempFile::new().unwrap();
+    sandbox.save_deals(copy.path()).unwrap();
+    let copied = Sandbox::builder().deals_file(copy.path()).start().unwrap();
+    for (id, text) in [
+        ("x", first),
+        ("y", second),
+        ("g_1000", &*generate::deal(1_000, 7)),
+    ] {
+        assert_eq!(retrieve_deal(&copied, id).body, text);
+    }
+    let saved = fs::read_to_string(&copy).unwrap();
+    assert!(saved.contains(&format!(",\n{first},\n{second}\n]\n")));
+
+    // A reload replaces all deals, and nothing else.
+    let third = r#"{"id":"x","status":"NEW","n":1.50}"#;
+    fs::write(&deals_file, third).unwrap();
+    sandbox.reload_deals().unwrap();
+    let statuses = ["x", "y", "g_1000"].map(|id| retrieve_deal(&sandbox, id).status);
+    assert_eq!(statuses, [200, 404, 200]);
+    assert_eq!(retrieve_deal(&sandbox, "x").body, third);
+    assert_eq!(sandbox.agents().len(), 1);
+    sandbox.insert_deal(r#"{"id":"x"}"#).unwrap();
+    sandbox.reset();
+    assert_eq!(retrieve_deal(&sandbox, "x").body, third);
+
+    // An invalid file changes nothing.
+    fs::write(
+        &deals_file,
+        r#"[{"id":"z"}, {"id":"y","sides":[{"side_percentage":"x"}]}, {}]"#,
+    )
+    .unwrap();
+    let message = sandbox.reload_deals().unwrap_err().to_string();
+    let path = deals_file.path().display();
+    assert_eq!(
+        message,
+        format!(
+            "2 errors in the deals:\n  {path}: index 1: /sides/0/side_percentage: expected a decimal number of at most 28 digits, found a string\n  \
+             {path}: index 2: /id: a required field is missing"
+        )
+    );
+    assert_eq!(retrieve_deal(&sandbox, "x").body, third);
+    assert_eq!(retrieve_deal(&sandbox, "z").status, 404);
+
+    let error = Sandbox::builder()
+        .start()
+        .unwrap()
+        .reload_deals()
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no file of deals to reload: start the sandbox with one"
+    );
+    let error = sandbox
+        .save_deals("/no/such/folder/deals.json")
+        .unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+/// A reload applies to the caller's namespace. A reload with the service key also determines the deals of later namespaces.
+#[test]
+fn a_reload_applies_to_a_namespace() {
+    let deals_file = file(r#"{"id":"old"}"#);
+    let builder = Sandbox::builder().deals_file(deals_file.path());
+    let builder = builder.namespaces("test-*").max_store_bytes(1_000);
+    let service = builder.service().unwrap();
+    let ask = |key: &str, method: &str, path: &str| {
+        let request = build_request(method, &format!("http://localhost{path}"), key);
+        handle(&service, request, "")
+    };
+    let has = |key: &str, id: &str| ask(key, "GET", &format!("/v1/deals/{id}")).status == 200;
+    let reload = |key: &str| ask(key, "POST", "/__sandbox/reload");
+    assert!(has("test-1", "old") && has("test-2", "old"));
+    fs::write(&deals_file, r#"{"id":"new"}"#).unwrap();
+    assert_eq!(reload("test-1").status, 204);
+    assert!(has("test-1", "new") && !has("test-1", "old"));
+    assert!(has("test-2", "old") && has("test-3", "old") && has(KEY, "old"));
+    assert_eq!(reload(KEY).status, 204);
+    assert!(has(KEY, "new") && has("test-4", "new") && has("test-2", "old"));
+    // Reloaded deals count towards the memory limit of the stores, except for the service key.
+    fs::write(
+        &deals_file,
+        format!(r#"{{"id":"large","status":"{}"}}"#, "x".repeat(1_000)),
+    )
+    .unwrap();
+    assert_eq!(reload("test-1").status, 507);
+    assert!(has("test-1", "new"));
+    assert_eq!(reload(KEY).status, 204);
+    fs::write(&deals_file, "{}").unwrap();
+    let rejected = reload(KEY);
+    let problem = rejected.value();
+    let detail = problem["detail"].as_str().unwrap();
+    let expected = format!(
+        "{}: line 1: /id: a required field is missing",
+        deals_file.path().display()
+    );
+    assert_eq!((rejected.status, detail), (409, &*expected));
+    assert!(has(KEY, "large"));
+}
+
+#[test]
+fn deals_can_be_downloaded_as_a_file() {
+    let deals = [
+        r#"{"id": "b", "x": 1.10}"#,
+        r#"{"id":"a"}"#,
+        r#"{"id":"c"}"#,
+    ];
+    let service = Sandbox::builder().deals(deals).service().unwrap();
+    let get = |query: &str| {
+        let path = format!("http://localhost/__sandbox/deals.json{query}");
+        handle(&service, build_request("GET", &path, KEY), "")
+    };
+    for (query, expected) in [
+        (
+            "",
+            "[\n{\"id\":\"a\"},\n{\"id\": \"b\", \"x\": 1.10},\n{\"id\":\"c\"}\n]\n",
+        ),
+        ("?limit=1", "[\n{\"id\":\"a\"}\n]\n"),
+        ("?limit=2&after=b", "[\n{\"id\":\"c\"}\n]\n"),
+        ("?after=c", "[]\n"),
+    ] {
+        let response = get(query);
+        response.check_invariants(query, false);
+        assert_eq!(
+            (response.status, response.body),
+            (200, expected.into()),
+            "{query}"
+        );
+    }
+    for id in 0..70 {
+        let deal = format!(r#"{{"id":"e_{id}","status":"{}"}}"#, "x".repeat(1 << 20));
+        service.insert_deal(deal).unwrap();
+    }
+    let rejected = get("");
+    assert_eq!(rejected.status, 400);
+    assert!(
+        rejected.value()["detail"]
+            .as_str()
+            .unwrap()
+            .contains("?after=ID")
+    );
+    assert_eq!(
+        get("?limit=1000&after=c").value().as_array().unwrap().len(),
+        1
     );
 }
 

@@ -65,6 +65,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         ledger: Any,
         key: str | Callable[[Any], str] | None,
         resend_unknown: bool,
+        resend_corrected: bool,
         resolve: Resolve | None,
         wait_in_flight: bool,
         validate: bool,
@@ -76,9 +77,16 @@ class _CreationIteratorBase(Window[Creation[T]]):
         raw: bool,
     ) -> None:
         source, total = _check_rows(rows)
-        path = _check_ledger_arguments(ledger, key, resend_unknown, resolve, wait_in_flight)
+        path = _check_ledger_arguments(
+            ledger,
+            key,
+            resolve,
+            resend_unknown=resend_unknown,
+            resend_corrected=resend_corrected,
+            wait_in_flight=wait_in_flight,
+        )
         check_arguments(concurrency, ordered, on_error)
-        check_bools(validate=validate, resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+        check_bools(validate=validate)
         self._key_function, self._key_name = key_function(key)
         ledger_options: _native.LedgerOptions | None = None
         if path is not None:
@@ -87,6 +95,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
                     ledger=path,
                     key_name=self._key_name,
                     resend_unknown=resend_unknown,
+                    resend_corrected=resend_corrected,
                     resolve=resolve is not None,
                     wait_in_flight=wait_in_flight,
                 )
@@ -389,27 +398,20 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
 
 
-def _check_ledger_arguments(
-    ledger: Any, key: Any, resend_unknown: Any, resolve: Any, wait_in_flight: Any
-) -> str | None:
+def _check_ledger_arguments(ledger: Any, key: Any, resolve: Any, **flags: Any) -> str | None:
     """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
-    if resolve is not None and resend_unknown:
+    if resolve is not None and flags["resend_unknown"]:
         raise TypeError(
             "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
         )
     if ledger is None:
-        ledger_only = {
-            "key": key,
-            "resend_unknown": resend_unknown,
-            "resolve": resolve,
-            "wait_in_flight": wait_in_flight,
-        }
-        for name, value in ledger_only.items():
+        for name, value in {"key": key, "resolve": resolve, **flags}.items():
             if value:
                 raise TypeError(f"{name} needs a ledger: name its file with ledger=")
         return None
+    check_bools(**flags)
     if key is None:
         raise TypeError('with a ledger each row needs a key: name its field with key=, such as key="email"')
     return file_path("ledger", ledger)

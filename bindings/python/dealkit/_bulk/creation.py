@@ -144,10 +144,11 @@ def make_create_once(
     ledger: object,
     key_name: object,
     resend_unknown: bool,
+    resend_corrected: bool,
     wait_in_flight: bool,
 ) -> _native.CreateOnce:
     """Makes the call of ``create_once``. ``call`` is the call that creates the agent."""
-    check_bools(resend_unknown=resend_unknown, wait_in_flight=wait_in_flight)
+    check_bools(resend_unknown=resend_unknown, resend_corrected=resend_corrected, wait_in_flight=wait_in_flight)
     if not isinstance(idempotency_key, str):
         raise TypeError(f"idempotency_key must be a str, not {type(idempotency_key).__name__}")
     if key_name is not None:
@@ -158,6 +159,7 @@ def make_create_once(
         ledger=file_path("ledger", ledger),
         key_name=key_name,
         resend_unknown=resend_unknown,
+        resend_corrected=resend_corrected,
         resolve=False,
         wait_in_flight=wait_in_flight,
     )

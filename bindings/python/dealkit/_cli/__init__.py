@@ -16,6 +16,7 @@ from dealkit import DealkitError
 from dealkit._cli.arguments import parse_arguments
 from dealkit._cli.error_messages import to_command_error
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
+from dealkit._cli.files import explain_os_error
 from dealkit._cli.signals import Signals
 from dealkit._cli.terminal import discard_output, escape_controls, print_message, wait_for_reader, write_json
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 signals.mark_finishing()
         except KeyboardInterrupt:
             signals.mark_finishing()
-            print_message("stopped")
+            print_message("The command was stopped.")
             code = 130
         _flush_output()
         # Output to a closed terminal is lost, but that does not change the exit code.
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_command(arguments: Sequence[str], signals: Signals) -> int:
     if sys.stdout is None:
-        print_message("standard output is closed, so nothing was done; to see no output, redirect it to a file")
+        print_message("Nothing was done, because standard output is closed. To hide the output, send it to a file.")
         return UNWRITABLE
     out, failure, code = sys.stdout, None, 0
     try:
@@ -70,9 +71,7 @@ def _run_command(arguments: Sequence[str], signals: Signals) -> int:
     except OSError as error:
         # The commands themselves report errors of the files that they use. The remaining errors are of standard output,
         # and have no file name.
-        print_message(
-            f"{escape_controls(error.filename or 'standard output')} cannot be written: {error.strerror or error}"
-        )
+        print_message(f"{escape_controls(error.filename or 'The output')} cannot be written: {explain_os_error(error)}")
         return UNWRITABLE
     return code
 

@@ -6,27 +6,26 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from dealkit import __version__
-from dealkit._cli.columns import ALL_FIELDS
+from dealkit._cli.agent_fields import ALL_FIELDS
 from dealkit._cli.csv_tables import DELIMITERS
-from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width, wrap_lines
+from dealkit._cli.exit_codes import MEANINGS
+from dealkit._cli.parser import Parser
+from dealkit._cli.terminal import format_pairs, is_valid_unicode, line_width
 
-_ENVIRONMENT = {
-    "DEALKIT_SERVICE_KEY": "your key; not an option, because others on the machine could see it",
-    "DEALKIT_SERVICE_KEY_FILE": "or a file with the key",
-    "DEALKIT_BASE_URL": "the service's URL, unless --base-url is given",
-    "DEALKIT_LEDGER": "the ledger for imports, unless --ledger is given",
-    "PGPASSWORD": "the password for a ledger's database; not an option either",
-    "HTTPS_PROXY": "the proxy, if there is one",
-    "NO_COLOR": "turns off colours, whatever its value",
+ENVIRONMENT = {
+    "DEALKIT_SERVICE_KEY": "the service key (your password for the service); there is no option for it, because other users of "
+    "the computer could see it",
+    "DEALKIT_SERVICE_KEY_FILE": "the name of a file with the service key, instead of DEALKIT_SERVICE_KEY",
+    "DEALKIT_BASE_URL": "the service's address (URL), unless --base-url is given",
+    "DEALKIT_LEDGER": "the ledger (the list of rows already sent) for imports, unless --ledger is given",
+    "PGPASSWORD": "the password for a ledger in a PostgreSQL database",
+    "HTTPS_PROXY": "the address of your network's proxy, if there is one",
+    "NO_COLOR": "turns off colours if it has any value",
 }
-_EXIT_CODES = """exit codes: 0 done, 1 incomplete or not confirmed, 2 wrong usage or an unusable file, 3 the service fails or rejects the key, \
-4 a file or a ledger cannot be written, 130 Ctrl-C, 129 and 143 another signal, 141 nobody reads the output"""
-
 
 # The options and arguments that must be valid Unicode. Paths may contain any bytes.
 _TEXT_OPTIONS = (
@@ -34,13 +33,15 @@ _TEXT_OPTIONS = (
     "date_format",
     "deal",
     "encoding",
+    "header_row",
     "id",
+    "ignore",
     "key",
     "map",
+    "map_value",
     "phone_country",
     "sheet",
     "url",
-    "map_value",
 )
 
 
@@ -48,59 +49,27 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parses the command line. The attribute `run` of the result names the module and the function that run the
     command. Exits if the arguments are invalid.
     """
-    parser = _build_parser()
+    parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:
         # Shells set this variable when they complete a command.
         import argcomplete
 
         argcomplete.autocomplete(parser)
+    options: argparse.Namespace
     options, unknown_arguments = parser.parse_known_args(arguments)
     if unknown_arguments:
-        options.parser.error(_describe_unknown_arguments(unknown_arguments, options.parser))
+        options.parser.error(options.parser.describe_unknown_arguments(unknown_arguments, parser))
     if "run" not in options:
         options.parser.print_help()
         options.parser.exit()
     for name in _TEXT_OPTIONS:
         value = getattr(options, name, None)
         if not all(map(is_valid_unicode, value if isinstance(value, list) else [value or ""])):
-            options.parser.error(f"{name.replace('_', '-')} is not valid text in the terminal's encoding")
+            options.parser.error(
+                f"{options.parser.display_name(name)} contains characters that are not text. Enter it again."
+            )
     options.arguments = list(arguments)
     return options
-
-
-def _describe_unknown_arguments(unknown_arguments: list[str], parser: argparse.ArgumentParser) -> str:
-    """Describes arguments that a command does not take, without their values."""
-    names = [name.partition("=")[0] for name in unknown_arguments if name.startswith("--")]
-    if not names:
-        return "too many arguments"
-    text = f"there is no option {names[0]} here"
-    known_options = [option for action in parser._actions for option in action.option_strings]
-    if similar_options := get_close_matches(names[0], known_options, 1, 0.8):
-        return f"{text}; is it {similar_options[0]}?"
-    mentions_key = "key" in names[0] or "token" in names[0]
-    return f"{text}; the service key goes into DEALKIT_SERVICE_KEY" if mentions_key else text
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors repeat no values, because a user may have passed the service key by mistake."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **settings)
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        # Flushes the help text, which may still be in the buffer.
-        sys.stdout.flush()
-        super().exit(status, message)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"dealkit: {message}\nTry: {self.prog} --help\n")
-
-
-class _Formatter(argparse.HelpFormatter):
-    """A help formatter that preserves line breaks."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return wrap_lines(text, width)
 
 
 def _parse_positive(kind: type[int] | type[float], text: str) -> float:
@@ -116,12 +85,14 @@ def _parse_positive(kind: type[int] | type[float], text: str) -> float:
 _POSITIVE_INT, _POSITIVE_FLOAT = partial(_parse_positive, int), partial(_parse_positive, float)
 
 
-def _build_parser() -> argparse.ArgumentParser:
-    environment = format_pairs(_ENVIRONMENT, indent="  ", columns=min(line_width(sys.stdout), 80))
-    parser = _Parser(
+def build_parser() -> Parser:
+    columns = min(line_width(sys.stdout), 80)
+    environment = format_pairs(ENVIRONMENT, indent="  ", columns=columns)
+    exit_codes = format_pairs({str(code): text for code, text in MEANINGS.items()}, indent="  ", columns=columns)
+    parser = Parser(
         prog="dealkit",
         description="Create agents and read deals with the Agent and Deal API.",
-        epilog=f"environment:\n{environment}\n\n{_EXIT_CODES}",
+        epilog=f"environment variables:\n{environment}\n\nexit codes:\n{exit_codes}",
     )
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = _add_subcommands(parser)
@@ -129,7 +100,11 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_export(_add_subcommands(commands.add_parser("deals", help="export deals")))
     _add_import(_add_subcommands(commands.add_parser("agents", help="import agents")))
     _add_ledger(
-        _add_subcommands(commands.add_parser("ledger", help="show an import's ledger, and record what was found out"))
+        _add_subcommands(
+            commands.add_parser(
+                "ledger", help="show the list of rows already sent (ledger), and record the agents of unknown rows"
+            )
+        )
     )
     _add_check(commands)
     return parser
@@ -153,7 +128,7 @@ def _add_command(group: Any, name: str, metavar: str, run: str, text: str, *exam
         epilog=f"examples:\n{lines}\n\nsee also: dealkit --help",
     )
     parser.set_defaults(run=run, parser=parser)
-    _add_argument(parser, "--json", "print one JSON object instead of text")
+    _add_argument(parser, "--json", "print one JSON object, for programs, instead of text")
     return parser
 
 
@@ -173,24 +148,31 @@ _REPEATABLE: dict[str, Any] = {"action": "append", "default": []}
 
 def _add_service(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the service")
-    _add_argument(group, "--base-url URL", "its URL, such as https://deals.example.com")
-    _add_argument(group, "--timeout SECONDS", "the timeout of a call (default: 60)", type=_POSITIVE_FLOAT)
-    _add_argument(group, "--ca-file FILE", "certificates (PEM) of further CAs to trust")
-    _add_argument(group, "--client-cert FILE", "your certificate and its key (PEM), if the service requires one")
-    _add_argument(group, "--allow-http", "allow http:// URLs; not secure", default=None)
+    _add_argument(group, "--base-url URL", "its address (URL), such as https://deals.example.com")
+    _add_argument(
+        group,
+        "--timeout SECONDS",
+        "the maximum time for a request, with its repetitions (default: 60)",
+        type=_POSITIVE_FLOAT,
+    )
+    _add_argument(group, "--ca-file FILE", "a file of further certificates (PEM) to trust")
+    _add_argument(
+        group, "--client-cert FILE", "a file with your certificate and its key (PEM), if the service requires one"
+    )
+    _add_argument(group, "--allow-http", "allow an address that begins with http://, which is not secure", default=None)
 
 
-def _add_request_limits(parser: argparse.ArgumentParser, concurrency: int) -> None:
-    text = f"how many requests are in flight at a time (default: {concurrency})"
+def _add_request_limits(parser: Any, concurrency: int) -> None:
+    text = f"the maximum number of requests at the same time (default: {concurrency})"
     _add_argument(parser, "--concurrency N", text, type=_POSITIVE_INT, default=concurrency)
     _add_argument(
         parser, "--rate-limit N", "the maximum number of requests per second (default: no limit)", type=_POSITIVE_FLOAT
     )
 
 
-def _add_delimiter(parser: argparse.ArgumentParser) -> None:
+def _add_delimiter(parser: Any, default: str) -> None:
     """Adds the delimiter of a CSV file that is written. The value in the result is the character."""
-    text = f"what separates the cells of the .csv file: {', '.join(DELIMITERS)} (default: comma), or the character in quotation marks"
+    text = f"what separates the cells of a .csv file: {', '.join(DELIMITERS)} (default: {default}), or the character in quotation marks"
     _add_argument(parser, "--delimiter NAME", text, type=_parse_delimiter)
 
 
@@ -201,8 +183,8 @@ def _parse_delimiter(text: str) -> str:
     return delimiter
 
 
-_UNREADABLE_HELP = "fail a deal with an unreadable optional field (raise, the default), or keep the field's original under extra (skip)"
-_ENCODING_HELP = "the file's encoding, such as cp1252 (default: UTF-8)"
+_UNREADABLE_HELP = "if an optional field of a deal cannot be read: report an error (raise, the default), or put the field's original under extra (skip)"
+_ENCODING_HELP = "the encoding of the file, such as cp1252 (default: UTF-8)"
 
 
 def _add_deal(group: Any) -> None:
@@ -227,19 +209,17 @@ def _add_export(group: Any) -> None:
     _add_argument(
         parser,
         "--ids FILE",
-        "the ids of the deals: a file with one per line; a .csv, .tsv or .xlsx file with a column named id or deal_id, in any case; "
-        "a .json or .jsonl file of ids or deals; an earlier export; or - for standard input. Blank lines are skipped, and "
-        "duplicates are retrieved once",
+        "the file with the ids of the deals: one id per line; a .csv, .tsv or .xlsx table with a column named id or deal_id; a .json or "
+        ".jsonl file of ids or deals; an earlier export; or - for standard input. Blank lines are skipped, and repeated ids "
+        "are retrieved once",
         required=True,
     )
-    out_help = (
-        "the file to write; its extension selects the format: .ndjson (one JSON deal per line), .csv, .xlsx or .parquet"
-    )
+    out_help = "the file to write; the end of its name selects the format: .csv or .xlsx (a table), .parquet, or .ndjson (one JSON deal per line)"
     _add_argument(parser, "--out FILE", out_help, required=True)
-    _add_delimiter(parser)
+    _add_delimiter(parser, "comma")
     _add_argument(parser, "--sheet NAME", "the sheet with the ids, if a workbook has several sheets")
     _add_argument(
-        parser, "--exclude-ids FILE", "like --ids: deals that are not retrieved again; repeatable", **_REPEATABLE
+        parser, "--exclude-ids FILE", "a file of ids, as for --ids, of deals to leave out; repeatable", **_REPEATABLE
     )
     _add_argument(parser, "--overwrite", "replace the file if it exists")
     _add_argument(parser, "--on-unreadable raise|skip", _UNREADABLE_HELP, choices=("raise", "skip"))
@@ -254,98 +234,121 @@ def _default_ledger() -> str | None:
 
 def _add_import(group: Any) -> None:
     text = (
-        "Create an agent for each row of a table. First it shows which column goes to which field, and what is wrong. The "
-        f"fields of an agent are {', '.join(ALL_FIELDS)}."
+        "Create an agent for each row of a table. First it shows which column goes to which field, what is wrong, and three rows "
+        f"as they will be sent. The fields of an agent are {', '.join(ALL_FIELDS)}."
     )
-    examples = ("agents import agents.csv --dry-run", "agents import agents.csv --map Mail=email")
+    examples = (
+        "agents import agents.xlsx --mapping agents.toml --dry-run",
+        "agents import agents.xlsx --mapping agents.toml --limit 5",
+        'agents import agents.csv --map "Agent Name=first_name+last_name"',
+    )
     parser = _add_command(group, "import", "FILE ", "import_agents.run", text, *examples)
-    _add_argument(parser, "FILE", "the table: a CSV file with a header row")
-    _add_argument(
-        parser, "--map COLUMN=FIELD", "the field of a column that is not named like it; repeatable", **_REPEATABLE
+    _add_argument(parser, "FILE", "the table: an Excel workbook (.xlsx) or a CSV file")
+    table = parser.add_argument_group("the table")
+    mapping_help = "a file with the settings of this table, such as roster.toml: it is written by a dry run and by an import, and read by the next"
+    _add_argument(table, "--mapping FILE", mapping_help)
+    _add_argument(table, "--sheet NAME", "the worksheet, if the workbook has several")
+    header_help = (
+        "the row with the column names, such as 4, or two rows, such as 4-5 (default: found by the known names)"
     )
-    value_help = (
-        'what a cell means, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
+    _add_argument(table, "--header-row N", header_help)
+    map_help = (
+        'the field of a column, as in "Mail=email", or "Agent Name=first_name+last_name" for a column with both names; a column '
+        'may also be named by its letter, as in "column F=phone"; repeatable'
     )
-    _add_argument(parser, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
-    date_help = "how dates are written, such as %%d.%%m.%%Y for 31.12.1990 (default: 1990-12-31); repeatable"
-    _add_argument(parser, "--date-format FORMAT", date_help, **_REPEATABLE)
-    _add_argument(
-        parser, "--phone-country CODE", "the country, such as DE, of phone numbers without; needs dealkit[phone]"
+    _add_argument(table, "--map COLUMN=FIELD", map_help, **_REPEATABLE)
+    _add_argument(table, "--ignore COLUMN", "a column that is not sent; repeatable", **_REPEATABLE)
+    value_help = 'the meaning of a cell, as in "role:Makler=AGENT", "phone:none=" (nothing) or "role:=AGENT" (if empty); repeatable'
+    _add_argument(table, "--map-value FIELD:CELL=VALUE", value_help, **_REPEATABLE)
+    date_help = (
+        "how dates are written, such as DD.MM.YYYY or MM/DD/YYYY (default: as the dates themselves show); repeatable"
     )
+    _add_argument(table, "--date-format FORMAT", date_help, **_REPEATABLE)
+    phone_help = "the country, such as DE, of phone numbers without a country code; needs dealkit[phone]"
+    _add_argument(table, "--phone-country CODE", phone_help)
+    _add_argument(table, "--encoding NAME", _ENCODING_HELP)
+    key_help = (
+        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email); repeat it for "
+        "columns that identify a row only together"
+    )
+    _add_argument(table, "--key COLUMN", key_help, **_REPEATABLE)
+    run = parser.add_argument_group("the import")
+    _add_argument(run, "--dry-run", "show what would be sent and what is wrong; send nothing")
+    _add_argument(run, "--limit N", "send only the first N rows that were not sent before", type=_POSITIVE_INT)
+    _add_argument(run, "--yes", "do not ask first")
     ledger_option_help = (
         "where to record what was sent and its outcome, so that another run creates no agent twice: a file, or the URL of a "
         "PostgreSQL database, postgresql://… (default: DEALKIT_LEDGER, or else agents-SERVICE.ledger next to the table)"
     )
-    _add_argument(parser, "--ledger FILE", ledger_option_help, default=_default_ledger())
-    key_help = (
-        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email)"
-    )
-    _add_argument(parser, "--key COLUMN", key_help)
-    _add_argument(
-        parser, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice"
-    )
-    _add_argument(parser, "--wait-in-flight", "wait for rows that another import is sending")
-    _add_argument(parser, "--dry-run", "show what would be sent and what is wrong; send nothing")
-    _add_argument(parser, "--yes", "do not ask first")
-    report_help = (
-        "the CSV file for the rows' results (default: the table's name with .report.csv; none after a dry run)"
-    )
-    _add_argument(parser, "--report FILE", report_help)
-    _add_argument(parser, "--encoding NAME", _ENCODING_HELP)
+    _add_argument(run, "--ledger FILE", ledger_option_help, default=_default_ledger())
+    _add_argument(run, "--resend-unknown", "send rows whose outcome is unknown again; this may create an agent twice")
+    _add_argument(run, "--wait-in-flight", "wait for rows that another import is sending")
     # The limit is lower than the library's default, because a person must look up every row in flight if the service
     # fails.
-    _add_request_limits(parser, 8)
+    _add_request_limits(run, 8)
+    files = parser.add_argument_group("the results")
+    report_help = "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
+    _add_argument(files, "--report FILE", report_help)
+    rejects_help = (
+        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.csv or "
+        ".rejects.xlsx; none after a dry run)"
+    )
+    _add_argument(files, "--rejects FILE", rejects_help)
+    _add_delimiter(files, "that of the table")
     _add_service(parser)
 
 
 def _add_ledger(group: Any) -> None:
     def add_command(name: str, metavar: str, text: str, example: str) -> argparse.ArgumentParser:
-        text, example = f"{text} Nothing is sent.", f"ledger {name} {example}"
+        text, example = f"{text} Nothing is sent to the service.", f"ledger {name} {example}"
         parser = _add_command(
             group, name, f"LEDGER {metavar}", f"ledger_commands.{name.replace('-', '_')}", text, example
         )
         default = _default_ledger()
-        ledger_help = "a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
+        ledger_help = "the ledger (the list of rows already sent): a file, or the URL of a PostgreSQL database; optional if DEALKIT_LEDGER is set"
         _add_argument(parser, "LEDGER", ledger_help, nargs="?" if default else None, default=default)
         return parser
 
     add_command(
         "show",
         "",
-        "Count a ledger's rows, and list the unknown ones with time, status and request id.",
+        "Count the rows of a ledger by result, and list the requests of unknown rows, whose agents may exist.",
         "agents.ledger",
     )
     text = (
-        "Record what became of unknown or rejected rows. FILE is the import's report, with agent_id filled in: the agent's id "
-        "if you have found the agent, or none if there is no agent, so that the next import sends the row. Rows with an empty "
-        "agent_id stay as they are."
+        "Record the agents of unknown rows (whose agents may exist). FILE is the import's report, with entries in agent_id: the "
+        "agent's id, if the service has the agent, or none, if the service's operator has confirmed, an hour or more after the "
+        "import, that there is no agent. The next import sends the rows with none. Also enter none for a rejected row once it is corrected. Rows with an empty agent_id stay "
+        "unchanged."
     )
     resolve = add_command("resolve", "FILE ", text, "agents.ledger report.csv")
-    _add_argument(resolve, "FILE", "a CSV file with the columns key and agent_id, such as the import's report")
-    _add_argument(resolve, "--yes", "do not ask first")
+    _add_argument(resolve, "FILE", "the import's report, or another CSV file with the columns key and agent_id")
+    _add_argument(resolve, "--yes", "do not ask for confirmation")
     _add_argument(resolve, "--encoding NAME", _ENCODING_HELP)
-    text = "Record that the same service, with the same agents, has a new URL from now on."
+    text = "Record the new address (URL) of a service that still has the same agents."
     set_base_url = add_command("set-base-url", "URL ", text, "agents.ledger https://new.example.com")
-    _add_argument(set_base_url, "URL", "the new URL, as for --base-url")
-    text = "Copy a ledger to a new file, as it is at one moment. Imports may be running."
+    _add_argument(set_base_url, "URL", "the new address, as for --base-url")
+    text = "Copy a ledger to a new file, as a backup. Imports may be running."
     _add_argument(
         add_command("backup", "FILE ", text, "agents.ledger agents.backup"),
         "FILE",
-        "the file to write, which must not exist",
+        "the new file, which must not exist yet",
     )
-    text = "Create the tables in a PostgreSQL database, so that imports need no permission to do so."
+    text = "Prepare a PostgreSQL database for ledgers: create its tables, so that imports need no permission to do so."
     add_command("init", "", text, "postgresql://user@db.example.com/deals")
 
 
 def _add_check(group: Any) -> None:
     text = (
-        "Check whether the service can be reached and accepts the key. With --conformance, sends more requests, and reports how "
-        "the service reads the specification and where it breaks it. Nothing is created or changed."
+        "Check whether the service can be reached and accepts the service key. With --conformance, sends more requests, and reports "
+        "how the service interprets the specification, and where it violates it. Nothing is created or changed."
     )
     parser = _add_command(group, "check", "", "service.check_service", text, "check", "check --conformance --deal d_1")
-    conformance_help = "test what the specification leaves open: other keys, methods and paths, unknown deals"
+    conformance_help = (
+        "test the behavior that the specification leaves open, with other keys, methods and paths, and unknown deals"
+    )
     _add_argument(parser, "--conformance", conformance_help, dest="run", action="store_const", const="conformance.run")
-    _add_argument(parser, "--deal ID", "for --conformance: the id of a deal, which shows how deals are written")
+    _add_argument(parser, "--deal ID", "for --conformance: the id of a deal to read")
     rate_limit_help = "for --conformance: the maximum number of requests per second (default: 2)"
     _add_argument(parser, "--rate-limit N", rate_limit_help, type=_POSITIVE_FLOAT, default=2.0)
     _add_service(parser)

@@ -1,125 +1,216 @@
-"""Maps the columns of a table to the fields of an agent, and violations back to columns.
-
-Options convert dates, phone numbers and words from the table's notation to values that the service accepts.
-"""
+"""Maps the columns of a table to the fields of an agent, and violations back to columns."""
 
 from __future__ import annotations
 
 import re
-from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
-from typing import Any, get_type_hints
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
 
-from dealkit import AgentProfileParams, CreateAgentParams
+from dealkit import CreateAgentParams
+from dealkit._cli.agent_fields import FIELDS, FULL_NAME, FULL_NAMES, METADATA, PROFILE
+from dealkit._cli.column_names import match_column, match_columns, suggest_fields
 from dealkit._cli.csv_tables import (
     MAX_COLUMNS_SHOWN,
+    REASON_COLUMN,
     display_column_names,
     join_names,
     list_column_names,
+    looks_like_data,
     normalize_column_name,
     normalize_spaces,
 )
+from dealkit._cli.excel_survey import column_letters
 from dealkit._cli.exit_codes import CommandError
+from dealkit._cli.import_settings import IGNORED, ImportSettings
+from dealkit._cli.shells import quote
 from dealkit._cli.terminal import escape_controls
 
-_PROFILE = "profile."
-METADATA = "profile.client_metadata."
+_COLUMN_LETTER = re.compile(r"column ([a-z]{1,3})", re.IGNORECASE)
 
-FIELDS = (
-    *(name for name in CreateAgentParams.__annotations__ if name not in ("profile", "extra")),
-    *(f"{_PROFILE}{name}" for name in AgentProfileParams.__annotations__ if name not in ("client_metadata", "extra")),
-)
-"""The fields that a column can hold. A column can also hold `profile.client_metadata.` followed by any name."""
+# Rank of a column that the user has mapped: it precedes all columns that are found by their names.
+_MAPPED_BY_USER = -1
 
-ALL_FIELDS = (*FIELDS, f"{METADATA}NAME")
 
-_FIELDS_BY_NAME = {normalize_column_name(field): field for field in FIELDS}
+class _Candidate(NamedTuple):
+    """A column that may hold a field."""
 
-_BOOLEAN_FIELDS = frozenset(
-    f"profile.{name}" for name, kind in get_type_hints(AgentProfileParams).items() if kind is bool
-)
-_BOOLEANS = {"true": True, "false": False}
-_SAMPLE_DATE = date(1987, 6, 5)
+    rank: int
+    position: int
 
 
 class ColumnMapping:
     """Maps the columns of a table to the fields that they hold. A column may hold no field."""
 
-    def __init__(self, header: Sequence[str], options: Namespace) -> None:
-        """Maps the header's columns by their names, and then by options such as `--map Mail=email`."""
-        self.header = header
-        self._cell_parser = _CellParser(options)
-        self.fields = [_find_field(name) for name in header]
-        """The field of each column, or None."""
-        mapped_indexes: set[int] = set()
-        for mapping in options.map:
-            # The name of a column may contain an equals sign; the name of a field does not.
-            name, equals_sign, field = (part.strip() for part in mapping.rpartition("="))
-            if not equals_sign:
-                raise CommandError("--map takes a column and a field, as in --map Mail=email")
-            index = self._find_column(name, "--map")
-            if index in mapped_indexes:
-                raise CommandError(
-                    f"--map names the column {escape_controls(name)} twice, but its cells can go to one field only"
-                )
-            mapped_indexes.add(index)
-            self.fields[index] = _parse_field(field, "--map")
-        self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
-        field_counts = Counter(self.fields)
-        if duplicate_field := next((field for field in self._index_by_field if field_counts[field] > 1), None):
-            names = [name for name, field in zip(header, self.fields, strict=True) if field == duplicate_field]
-            duplicates = display_column_names(names)
-            advice = (
-                "Rename all but one of them in the table" if len({*duplicates}) < len(duplicates) else "Only one may"
-            )
-            raise CommandError(f"{len(names):,} columns go to {duplicate_field}: {join_names(duplicates)}. {advice}")
-        self._field_by_pointer = {
-            normalize_column_name(field): field for field in (*reversed(FIELDS), *reversed(self._index_by_field))
-        }
-        if missing_fields := CreateAgentParams.__required_keys__ - {
-            "profile",
-            *self.fields,
-            *self._cell_parser.constants,
-        }:
-            raise CommandError(
-                f"no column holds {' or '.join(sorted(missing_fields))}, which every agent needs. Name the column, as in --map "
-                f'"COLUMN={min(missing_fields)}". The columns are {list_column_names(header)}'
-            )
-
-    def _find_column(self, name: str, option: str) -> int:
-        """Returns the index of the column that an option names."""
-        indexes = [
-            index for index, column in enumerate(self.header) if normalize_spaces(column) == normalize_spaces(name)
-        ]
-        if not indexes:
-            raise CommandError(
-                f"{option}: there is no column {escape_controls(name)}; the columns are {list_column_names(self.header)}"
-            )
-        if len(indexes) > 1:
-            raise CommandError(
-                f"{option}: {len(indexes)} columns are named {escape_controls(name)}; rename all but one of them in the table"
-            )
-        return indexes[0]
-
-    def key_name(self, index: int) -> str:
-        """Returns the name that a ledger records for the idempotency keys in a column. It is the name of the column's
-        field, because each table may name its columns differently.
+    def __init__(
+        self,
+        header: Sequence[str],
+        settings: ImportSettings,
+        filled: Collection[int],
+        optional: Collection[str] = (),
+    ) -> None:
+        """Maps the columns that the settings name, and then the others by their names. `filled` has the indexes of the
+        columns that are not empty. The `optional` names in the settings may be missing from the table.
         """
-        return self.fields[index] or self.header[index]
+        self.header = header
+        self.names = _unique_names(header)
+        """The names of the columns for messages and options, with the letter of a column whose name is not unique."""
+        self.fields: list[str | None] = [None] * len(header)
+        """The field of each column, one of `FULL_NAMES` for a column with two fields, or None."""
+        self.notes = [""] * len(header)
+        """The reason why a column is not sent, if the user should know it."""
+        self.suggestions: dict[str, str] = {}
+        """The fields of columns that a person must confirm, by the column's name."""
+        self.missing: list[str] = []
+        """The columns of the mapping file that the table does not have."""
+        self._has_data_as_header = looks_like_data(header)
+        ignored = {index for index, name in enumerate(header) if name == REASON_COLUMN}
+        candidates: dict[str, list[_Candidate]] = {}
+        for name, target in settings.columns.items():
+            index = self._find_column(name, "--ignore" if target == IGNORED else "--map", name in optional)
+            if index is None:
+                self.missing.append(name)
+            elif target == IGNORED:
+                ignored.add(index)
+                self.notes[index] = "ignored"
+            else:
+                candidates.setdefault(target, []).append(_Candidate(_MAPPED_BY_USER, index))
+        used = ignored | {candidate.position for group in candidates.values() for candidate in group}
+        for index, match in enumerate(match_columns(header)):
+            if index in used:
+                continue
+            if _is_metadata(header[index]):
+                field = METADATA + header[index][len(METADATA) :]
+                candidates.setdefault(field, []).append(_Candidate(0, index))
+            elif match is not None:
+                candidates.setdefault(match.field, []).append(_Candidate(match.rank, index))
+        _resolve_names(candidates)
+        for target, group in candidates.items():
+            self._choose_column(target, group, filled)
+        self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
+        self._check_required(settings)
+        self._note_similar_fields(settings)
 
-    def key_index(self, key: str | None) -> int:
-        """Returns the index of the column that identifies rows: the column named by `--key`, or else the column with
+    def _choose_column(self, target: str, group: list[_Candidate], filled: Collection[int]) -> None:
+        """Chooses the column for a field."""
+        best_rank = min(candidate.rank for candidate in group)
+        best = [candidate.position for candidate in group if candidate.rank == best_rank]
+        if len(best) > 1 and best_rank == _MAPPED_BY_USER:
+            names = join_names([self.names[index] for index in best])
+            raise CommandError(
+                f"{len(best):,} columns go to {target}: {names}. Keep one of them in --map, or in the mapping file"
+            )
+        # Of several columns with the same name, only one may have cells.
+        chosen = next((index for index in best if index in filled), best[0])
+        if best_rank != _MAPPED_BY_USER and (target in FULL_NAMES or sum(index in filled for index in best) > 1):
+            self.suggestions[self.names[chosen]] = target
+        self.fields[chosen] = target
+        for candidate in group:
+            if candidate.position != chosen:
+                self.notes[candidate.position] = f"{target} comes from {self.names[chosen]}"
+
+    def _check_required(self, settings: ImportSettings) -> None:
+        """Raises CommandError if no column holds a field that every agent needs."""
+        held = {*self.fields, *settings.constants}
+        if not held.isdisjoint(FULL_NAMES):
+            held |= {"first_name", "last_name"}
+        missing = sorted(CreateAgentParams.__required_keys__ - {"profile"} - held)
+        if not missing:
+            return
+        similar = {field: self._similar_column(field) for field in missing}
+        examples = quote([part for field in missing for part in ("--map", f"{similar[field] or 'COLUMN'}={field}")])
+        raise CommandError(
+            f"no column holds {' or '.join(missing)}, which every agent needs. Name the columns, as in\n"
+            f"  {examples}\nThe columns are {list_column_names(self.header)}"
+        )
+
+    def _similar_column(self, field: str) -> str | None:
+        """Returns the column without a field whose name is similar to those of a field."""
+        if self._has_data_as_header:
+            return None
+        return next(
+            (
+                name
+                for name, held in zip(self.names, self.fields, strict=True)
+                if held is None and field in suggest_fields(name)
+            ),
+            None,
+        )
+
+    def _note_similar_fields(self, settings: ImportSettings) -> None:
+        """Notes the fields that unsent columns may hold."""
+        free_fields = {*FIELDS} - {*self.fields} - {*settings.constants}
+        for index, name in enumerate(self.names):
+            if self.fields[index] is None and not self.notes[index]:
+                similar = [field for field in suggest_fields(name) if field in free_fields]
+                self.notes[index] = f"is it {similar[0]}? Then add --map" if similar else ""
+
+    def unconfirmed(self) -> str:
+        """Returns the options that confirm the suggestions."""
+        return quote([part for name, target in self.suggestions.items() for part in ("--map", f"{name}={target}")])
+
+    def _find_column(self, name: str, option: str, is_optional: bool = False) -> int | None:
+        """Returns the index of the column that an option names: by its name or its letter, as in `column F`."""
+        wanted = normalize_spaces(name)
+        for form in (normalize_spaces, lambda text: normalize_spaces(text).casefold()):
+            indexes = [index for index, column in enumerate(self.names) if form(column) == form(wanted)]
+            indexes = indexes or [index for index, column in enumerate(self.header) if form(column) == form(wanted)]
+            if len(indexes) == 1:
+                return indexes[0]
+            if len(indexes) > 1:
+                letters = join_names([f'"column {column_letters(index + 1)}"' for index in indexes])
+                raise CommandError(
+                    f"{option}: {len(indexes)} columns are named {escape_controls(name)}; use the letter of one of them, as in a spreadsheet: {letters}"
+                )
+        if (letter := _COLUMN_LETTER.fullmatch(wanted)) and (index := _column_index(letter[1])) < len(self.header):
+            return index
+        if is_optional:
+            return None
+        similar = [] if self._has_data_as_header else get_close_matches(wanted, self.names, 1)
+        hint = f" Did you mean {escape_controls(similar[0])}?" if similar else ""
+        raise CommandError(
+            f"{option}: there is no column {escape_controls(name)}.{hint} The columns are {list_column_names(self.header)}"
+        )
+
+    def key_indexes(self, columns: Sequence[str]) -> list[int]:
+        """Returns the indexes of the columns that identify rows: the columns named by `--key`, or else the column with
         the external id or the e-mail address.
         """
-        usual_keys = (field for field in ("profile.external_id", "email") if field in self.fields)
-        key_field = key if key is not None else next(usual_keys, None)
-        if key_field is None:
+        if not columns:
+            usual_keys = (field for field in ("profile.external_id", "email") if field in self.fields)
+            if (key_field := next(usual_keys, None)) is None:
+                raise CommandError(
+                    "no column holds email or profile.external_id. Choose a column with a different value in every row, with --key"
+                )
+            columns = [key_field]
+        indexes = [self._find_key_column(column) for column in columns]
+        if len({*indexes}) < len(indexes):
             raise CommandError(
-                "no column holds email or profile.external_id, so --key must name one that tells the rows apart"
+                "--key names the same column twice: each column that identifies a row needs to be named only once"
             )
-        return self.fields.index(key_field) if key_field in self.fields else self._find_column(key_field, "--key")
+        return indexes
+
+    def _find_key_column(self, name: str) -> int:
+        if name in self.fields:
+            return self.fields.index(name)
+        index = self._find_column(name, "--key")
+        assert index is not None
+        return index
+
+    def key_name(self, indexes: Sequence[int]) -> str:
+        """Returns the name that a ledger records for the idempotency keys in columns. It consists of the names of the
+        fields, because each table may name its columns differently.
+        """
+        return join_key(self.fields[index] or self.header[index] for index in indexes)
+
+    def column_settings(self) -> dict[str, str]:
+        """Returns the field of each column that is sent, and the ignored columns, as in a mapping file."""
+        return {
+            name: field or IGNORED
+            for name, field, note, column in zip(self.names, self.fields, self.notes, self.header, strict=True)
+            if field is not None or (note == "ignored" and column != REASON_COLUMN)
+        }
 
     def describe(self) -> list[dict[str, str]]:
         """Lists each column and its field for the screen. If many columns go to metadata, or are not sent, lists only
@@ -127,42 +218,52 @@ class ColumnMapping:
         """
         rows: list[dict[str, str]] = []
         counts: Counter[str] = Counter()
-        for name, field in zip(display_column_names(self.header), self.fields, strict=True):
+        for name, column, field, note in zip(
+            display_column_names(self.names), self.header, self.fields, self.notes, strict=True
+        ):
+            if column == REASON_COLUMN:
+                continue
             kind = "not sent" if field is None else f"{METADATA}…" if field.startswith(METADATA) else field
             counts[kind] += 1
-            if counts[kind] <= MAX_COLUMNS_SHOWN:
-                rows.append({"Column": name, "goes to": field or kind})
+            if counts[kind] <= MAX_COLUMNS_SHOWN or note:
+                rows.append({"Column": name, "goes to": field or (f"not sent: {note}" if note else kind)})
         for kind, number in counts.items():
             if number > MAX_COLUMNS_SHOWN:
                 rows.append({"Column": f"… and {number - MAX_COLUMNS_SHOWN:,} more", "goes to": kind})
         return rows
 
-    def read_values(self, cells: list[str]) -> dict[str, Any]:
-        """Parses the cells of a row. Returns the values by field, without empty cells."""
-        texts = dict(self._cell_parser.constants)
-        for cell, field in zip(cells, self.fields, strict=False):
-            if cell and field is not None:
-                texts[field] = cell
-        values = {field: self._cell_parser.parse(field, text) for field, text in texts.items()}
-        return {field: value for field, value in values.items() if value != ""}
-
-    def agent_arguments(self, cells: list[str]) -> dict[str, Any]:
-        """Returns the arguments with which a row's agent is created."""
-        return nest_agent_fields(self.read_values(cells))
+    def texts_by_field(self, cells: Sequence[str]) -> dict[str, str]:
+        """Returns the cells of a row by field, without empty cells."""
+        return {field: cell for cell, field in zip(cells, self.fields, strict=False) if cell and field is not None}
 
     def display_name(self, index: int) -> str:
         """Returns the name of a column for messages."""
-        return escape_controls(normalize_spaces(self.header[index]))
+        return escape_controls(self.names[index])
 
     def column_for_pointer(self, pointer: str) -> str:
         """Returns the column that a violation concerns, or the field if no column holds it."""
+        return self.column_for_field(self.field_for_pointer(pointer))
+
+    def field_for_pointer(self, pointer: str) -> str:
+        """Returns the field that a violation concerns."""
         # The pointer contains the service's names, such as clientMetadata for client_metadata.
-        field = self._field_by_pointer.get(normalize_column_name(pointer.replace("~1", "/")), "")
-        return self.column_for_field(field)
+        fields = {normalize_column_name(field): field for field in (*reversed(FIELDS), *reversed(self._index_by_field))}
+        return fields.get(normalize_column_name(pointer.replace("~1", "/")), "")
 
     def column_for_field(self, field: str) -> str:
         """Returns the column that holds a field, or the field's name if no column holds it."""
+        if field in ("first_name", "last_name") and field not in self._index_by_field:
+            field = next((name for name in FULL_NAMES if name in self._index_by_field), field)
         return self.display_name(self._index_by_field[field]) if field in self._index_by_field else field
+
+
+def join_key(parts: Any) -> str:
+    """Joins the cells, or the names of the columns, that together identify a row. Different cells give different
+    keys."""
+    parts = [*parts]
+    if len(parts) == 1:
+        return str(parts[0])
+    return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
 
 
 def nest_agent_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,112 +272,50 @@ def nest_agent_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for field, value in values.items():
         if field.startswith(METADATA):
             arguments["profile"].setdefault("client_metadata", {})[field.removeprefix(METADATA)] = value
-        elif field.startswith(_PROFILE):
-            arguments["profile"][field.removeprefix(_PROFILE)] = value
+        elif field.startswith(PROFILE):
+            arguments["profile"][field.removeprefix(PROFILE)] = value
         else:
             arguments[field] = value
     return arguments
 
 
-def _parse_field(name: str, option: str) -> str:
-    """Returns the field that an option names."""
-    if (field := _find_field(name)) is None:
-        raise CommandError(
-            f"{option}: {escape_controls(name)} is not a field of an agent, which are: {', '.join(ALL_FIELDS)}"
-        )
-    return field
+def is_known_column(name: str) -> bool:
+    """Returns whether a text is the name of a column that dealkit knows."""
+    return _is_metadata(name) or match_column(name) is not None
 
 
-def _find_field(name: str) -> str | None:
-    """Returns the field with the name of a column, or None. Ignores letter case, spaces and punctuation."""
-    if name.lower().startswith(METADATA) and len(name) > len(METADATA):
-        return METADATA + name[len(METADATA) :]
-    return _FIELDS_BY_NAME.get(normalize_column_name(name))
+def _is_metadata(name: str) -> bool:
+    return name.lower().startswith(METADATA) and len(name) > len(METADATA)
 
 
-class _CellParser:
-    """Parses cells according to the options `--date-format`, `--phone-country` and `--map-value`."""
-
-    def __init__(self, options: Namespace) -> None:
-        self._date_formats: list[str] = options.date_format
-        for date_format in self._date_formats:
-            # A format without a day, a month or a year does not reproduce the sample date.
-            if _parse_date(_SAMPLE_DATE.strftime(date_format), date_format) != _SAMPLE_DATE:
-                raise CommandError("--date-format must have a day, a month and a year, such as %d.%m.%Y")
-        self._parse_phone = _make_phone_parser(options.phone_country) if options.phone_country else None
-        self._mapped_cells: dict[tuple[str, str], str] = {}
-        for mapping in options.map_value:
-            field, _, rest = mapping.partition(":")
-            mapped_cell, equals_sign, value = rest.rpartition("=")
-            if not equals_sign:
-                raise CommandError(
-                    '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
-                )
-            self._mapped_cells[_parse_field(field, "--map-value"), mapped_cell.strip()] = value.strip()
-        self.constants = {field: value for (field, mapped_cell), value in self._mapped_cells.items() if not mapped_cell}
-        """The values for empty or missing cells, by field, as in `--map-value role:=AGENT`."""
-
-    def parse(self, field: str, cell: str) -> Any:
-        """Returns the value in a cell. If no option can parse the cell, returns it unchanged. Validation then reports
-        the cell.
-        """
-        text = self._mapped_cells.get((field, cell), cell)
-        if field in _BOOLEAN_FIELDS:
-            return _BOOLEANS.get(text.lower(), text)
-        if field == "date_of_birth":
-            dates = {day for date_format in self._date_formats if (day := _parse_date(text, date_format))}
-            # If two formats give different dates, the date is ambiguous, and the cell stays unchanged.
-            return dates.pop().isoformat() if len(dates) == 1 else text
-        return self._parse_phone(text) if field == "phone" and self._parse_phone is not None else text
+def _resolve_names(candidates: dict[str, list[_Candidate]]) -> None:
+    """Decides between columns with one name and columns with first and last name in one cell."""
+    by_user = {field for field, group in candidates.items() if any(item.rank == _MAPPED_BY_USER for item in group)}
+    if mapped_full_names := by_user.intersection(FULL_NAMES):
+        # The user's choice replaces the columns that were found by their names.
+        for field in {"first_name", "last_name", *FULL_NAMES} - mapped_full_names - by_user:
+            candidates.pop(field, None)
+    elif FULL_NAME in candidates:
+        if {"first_name", "last_name"} <= candidates.keys():
+            del candidates[FULL_NAME]
+        elif by_user.isdisjoint(("first_name", "last_name")):
+            for field in ("first_name", "last_name"):
+                candidates.pop(field, None)
 
 
-def _parse_date(text: str, date_format: str) -> date | None:
-    try:
-        moment = datetime.strptime(text, date_format)
-    except ValueError:
-        return None
-    # strptime also accepts dates without separators, such as 199021. Such a date differs from the date formatted again.
-    if re.sub(r"\b0+(?=\d)", "", moment.strftime(date_format)).casefold() != re.sub(r"\b0+(?=\d)", "", text).casefold():
-        return None
-    day = moment.date()
-    # A date of birth with a two-digit year cannot be in the future.
-    return day.replace(year=day.year - 100) if "%y" in date_format and day > date.today() else day
+def _unique_names(header: Sequence[str]) -> list[str]:
+    """Returns the names of the columns, with the letter of each column whose name is not unique."""
+    names = [normalize_spaces(name) for name in header]
+    counts = Counter(names)
+    letters = [f"column {column_letters(number)}" for number in range(1, len(header) + 1)]
+    return [
+        (name if counts[name] == 1 else f"{name} ({letter})") if name else letter
+        for name, letter in zip(names, letters, strict=True)
+    ]
 
 
-# Long numbers in the notation of spreadsheets, such as 4915100000012.0 or 4.9151E+12.
-_SPREADSHEET_NUMBER = re.compile(r"\d+\.0*|[\d.,]+[eE][+-]?\d+")
-
-
-def _make_phone_parser(country: str) -> Callable[[str], str]:
-    """Returns a function that formats the phone numbers of a country as +, country code and digits. If the function
-    cannot parse a number, it returns the number unchanged, and validation reports the number.
-    """
-    try:
-        import phonenumbers
-    except ImportError:
-        raise CommandError(
-            "--phone-country needs phonenumbers, which is not installed here: pip install 'dealkit[phone]'"
-        ) from None
-    if country.upper() not in phonenumbers.SUPPORTED_REGIONS:
-        raise CommandError("--phone-country must be a country's code of two letters, such as DE")
-    code = str(phonenumbers.country_code_for_region(country.upper()))
-
-    def parse(text: str) -> str:
-        if _SPREADSHEET_NUMBER.fullmatch(text):
-            return text
-        number = format_number(text)
-        # The number may already start with the country code and lack only the plus sign, as in 4915100000012.
-        international = format_number(f"+{text}") if text.startswith(code) else None
-        return text if number is None or international not in (None, number) else number
-
-    def format_number(text: str) -> str | None:
-        try:
-            number = phonenumbers.parse(text, country.upper())
-        except phonenumbers.NumberParseException:
-            return None
-        # The E.164 format would drop the extension.
-        if not phonenumbers.is_valid_number(number) or number.extension:
-            return None
-        return str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
-
-    return parse
+def _column_index(letters: str) -> int:
+    index = 0
+    for letter in letters.upper():
+        index = index * 26 + ord(letter) - ord("A") + 1
+    return index - 1

@@ -39,9 +39,9 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\
 
 _DEAL_RULE = '"Retrieve a deal": a deal that exists is returned as the Deal resource, and only such a deal'
 _KEY_RULE = '"Authentication": the header x-service-key is required on both operations'
-_UNKNOWN_OPERATION_RULE = '"Endpoints": what is not an operation is refused; the request is wrong, and not the service'
-_METHODS_RULE = "RFC 9110, 9.3: HEAD answers as GET does, and OPTIONS says which methods there are, or they are refused"
-_CONDITIONS_RULE = "RFC 9110, 13: a condition is ignored, or it is answered by 304 or 412"
+_UNKNOWN_OPERATION_RULE = '"Endpoints": a request that is not an operation is rejected as an error of the client'
+_METHODS_RULE = "RFC 9110, 9.3: HEAD gets the response of GET, and OPTIONS lists the methods, or both are rejected"
+_CONDITIONS_RULE = "RFC 9110, 13: a condition is ignored, or the response is 304 or 412"
 
 
 class _Probe(NamedTuple):
@@ -121,7 +121,11 @@ def run(options: Namespace) -> int:
                     responses[probe.name] = response
                 is_reference = response is not None and probe.allowed_statuses.startswith(str(response.status))
                 verdict = (
-                    f"breaks the contract: {breach}" if breach else "as the sandbox" if is_reference else "permissible"
+                    f"breaks the specification: {breach}"
+                    if breach
+                    else "as the sandbox"
+                    if is_reference
+                    else "permissible"
                 )
                 status = str(response.status) if response is not None else "no response"
                 rows.append({"Question": probe.name, "Answer": status, "Verdict": verdict})
@@ -137,9 +141,13 @@ def run(options: Namespace) -> int:
         print_result(format_table(rows))
     if interruption is not None:
         raise interruption
-    print_result(f"\nTo respond like the service:\n  dealkit-server --variant {','.join(variants) or 'reference'}")
+    print_result(
+        f"\nTo make the sandbox respond like this service:\n  dealkit-server --variant {','.join(variants) or 'reference'}"
+    )
     if not options.deal:
-        print_result("Without --deal ID, it is not known how deals are written, and whether keys guard them.")
+        print_result(
+            "No deal was read. To check how the service writes deals, and whether it checks the key for them, add --deal with the id of a deal."
+        )
     return INCOMPLETE if breach_count else DONE
 
 

@@ -6,8 +6,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -22,8 +22,16 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 """The possible delimiters, by name."""
 
 _DELIMITERS = "".join(DELIMITERS.values())
+# A first line that sets the delimiter, as Excel writes it.
+_SEPARATOR_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?\s*', re.IGNORECASE)
 
 _MAX_HEADER_LINES = 100
+
+# The number of lines, from the start of a table, in which the delimiter is searched.
+_SAMPLE_LINES = 100
+
+REASON_COLUMN = "dealkit: reason"
+"""The name of the column that an import adds to the rows that could not be sent. It has the reasons."""
 
 MAX_COLUMNS_SHOWN = 20
 """The number of columns of one kind that are shown. A table may have a million."""
@@ -74,7 +82,8 @@ class Table(NamedTuple):
     header: list[str]
     rows: Iterator[TableRow]
     """The rows, which are read one by one. The iterator raises CommandError at a malformed row."""
-    delimiter: str
+    delimiter: str | None
+    """The delimiter of a CSV file; None for a worksheet."""
 
 
 def read_table(path: Path, encoding: str | None = None) -> Table:
@@ -85,7 +94,7 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     """
     lines = read_lines(path, encoding)
     line = next(lines, "")
-    separator_line = re.fullmatch(rf'"?sep=([{_DELIMITERS}])"?\s*', line, re.IGNORECASE)
+    separator_line = _SEPARATOR_LINE.fullmatch(line)
     if separator_line:
         line = next(lines, "")
     header_lines = [line]
@@ -101,6 +110,33 @@ def read_table(path: Path, encoding: str | None = None) -> Table:
     if not any(header):
         raise CommandError(f"{file_display_name(path)}: the first row is empty; it must contain the column names")
     return Table(header, (TableRow(number, cells) for number, cells in enumerate(records, 2) if any(cells)), delimiter)
+
+
+def read_csv_rows(
+    path: Path, encoding: str | None, count_known_names: Callable[[Sequence[str]], int]
+) -> tuple[Iterator[TableRow], str]:
+    """Reads the rows of a CSV file, including the header and the rows above it, but without blank rows. Returns the
+    rows and the delimiter. `count_known_names` counts the column names in a row: the delimiter that yields the most
+    names is used, and the most frequent delimiter if there are no names.
+
+    Errors name the file and the line, but show none of the file's content.
+    """
+    lines = read_lines(path, encoding)
+    first_lines = [*islice(lines, _SAMPLE_LINES)]
+    separator_line = _SEPARATOR_LINE.fullmatch(first_lines[0]) if first_lines else None
+    if separator_line:
+        delimiter = separator_line[1]
+        del first_lines[0]
+    else:
+
+        def rate(delimiter: str) -> tuple[int, int]:
+            records = [*csv.reader(first_lines, delimiter=delimiter)]
+            return max((count_known_names([cell.strip() for cell in record]), len(record)) for record in records)
+
+        delimiter = max(_DELIMITERS, key=rate) if first_lines else ","
+    reader = csv.reader(chain(first_lines, lines), delimiter=delimiter, strict=True)
+    records = _read_records(path, reader, int(bool(separator_line)))
+    return (TableRow(number, cells) for number, cells in enumerate(records, 1) if any(cells)), delimiter
 
 
 def _read_records(path: Path, reader: Any, skipped_lines: int) -> Iterator[list[str]]:
@@ -126,7 +162,7 @@ def display_column_names(header: Sequence[str]) -> list[str]:
     """Returns the column names for the screen. If the first row looks like data, which may be personal, returns column
     numbers instead.
     """
-    if _looks_like_data(header):
+    if looks_like_data(header):
         return [f"column {number}" for number in range(1, len(header) + 1)]
     return [escape_controls(normalize_spaces(name)) or "(no name)" for name in header]
 
@@ -141,7 +177,7 @@ def normalize_spaces(name: str) -> str:
 def list_column_names(header: Sequence[str]) -> str:
     """Formats the column names for the end of a message."""
     names = join_names(display_column_names(header))
-    if _looks_like_data(header):
+    if looks_like_data(header):
         names += ". The first row looks like data and is not shown: is the row of column names missing?"
     return names
 
@@ -153,7 +189,7 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_COLUMNS_SHOWN]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 
 
-def _looks_like_data(header: Sequence[str]) -> bool:
+def looks_like_data(header: Sequence[str]) -> bool:
     """Returns whether a cell of the first row is an e-mail address, a number of many digits or a date."""
     return any(_PERSONAL_DATA.fullmatch(name) for name in header)
 

@@ -20,7 +20,7 @@ from dealkit._cli.csv_tables import (
 from dealkit._cli.excel_tables import is_workbook, read_sheet
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.export_formats import COLUMNS, import_pyarrow
-from dealkit._cli.files import STANDARD_INPUT, file_display_name, open_temporary_database, read_lines
+from dealkit._cli.files import STANDARD_INPUT, explain_os_error, file_display_name, open_temporary_database, read_lines
 from dealkit._cli.terminal import print_message
 
 # Characters of CSV rows and JSON. A line that contains such a character is most likely not an id.
@@ -93,10 +93,10 @@ def read_ids(source: str, sheet: str | None = None) -> Iterator[str]:
             case _:
                 yield from _read_id_lines(source)
     except OSError as error:
-        raise CommandError(f"{file_display_name(path)} cannot be read: {error.strerror or error}") from None
+        raise CommandError(f"{file_display_name(path)} cannot be read: {explain_os_error(error)}") from None
     except (ValueError, TypeError, KeyError):
         raise CommandError(
-            f"{file_display_name(path)} must contain ids, or deals with their ids, as an export does"
+            f"{file_display_name(path)} must contain ids, or deals with their ids, as the file of an export does. Is it the right file?"
         ) from None
 
 
@@ -117,8 +117,8 @@ def _read_id_lines(source: str) -> Iterator[str]:
         if _NOT_IN_ID.search(id):
             raise CommandError(
                 f"{file_display_name(source)}: line {number} does not look like an id: it contains a space, a comma, a quotation mark or a "
-                "bracket. Put one id on each line. If it is a table or JSON, name the file .csv, .tsv, .json or .jsonl. If its "
-                "ids really look like this, put them into a .csv file with a column named id"
+                "bracket. Put one id on each line. If the file is a table, give it a name that ends in .csv; if it is JSON, in .json or "
+                ".jsonl. If the ids really look like this, put them into a .csv file, in a column named id."
             )
         if id:
             yield id
@@ -126,21 +126,25 @@ def _read_id_lines(source: str) -> Iterator[str]:
 
 def _read_id_sheet(path: Path, sheet: str | None) -> Iterator[str]:
     """Reads the ids in a sheet of a workbook. Its first row that is not blank must be the header."""
-    _, rows, notes = read_sheet(path, sheet)
-    for note in notes:
+    found = read_sheet(path, sheet)
+    for note in found.notes:
         print_message(f"{file_display_name(path)}: {note}")
     # Sheets have cells, but all may be spaces.
-    header = next((row.cells for row in rows), [])
-    yield from _read_id_column(path, header, rows)
+    header = next((row.cells for row in found.rows), [])
+    yield from _read_id_column(path, header, found.rows)
 
 
 def _read_id_column(path: Path, header: list[str], rows: Iterator[TableRow]) -> Iterator[str]:
     id_columns = [position for position, name in enumerate(header) if normalize_column_name(name) in ("id", "dealid")]
     if len(id_columns) != 1:
         # If the table has no header, its first row holds an id. The message does not show the id.
-        advice = f"it has {list_column_names(header)}" if len(header) > 1 else "put a list without one into a .txt file"
+        advice = (
+            f"The first row has {list_column_names(header)}"
+            if len(header) > 1
+            else "If the file is a list without column names, give it a name that ends in .txt."
+        )
         raise CommandError(
-            f"{file_display_name(path)} must have one column named id or deal_id in its first row; {advice}"
+            f"{file_display_name(path)} needs exactly one column named id or deal_id, in its first row. {advice}"
         )
     is_failure_list = header == FAILED_COLUMNS
     for _, cells in rows:

@@ -12,7 +12,7 @@ from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from dealkit._cli.exit_codes import CommandError
-from dealkit._cli.files import MAX_INPUT_BYTES, file_display_name
+from dealkit._cli.files import MAX_INPUT_BYTES, explain_os_error, file_display_name
 
 MAX_CELLS = 20_000_000
 """The maximum number of cells in a workbook, counted up to the last cell of each row."""
@@ -106,7 +106,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
         # an invalid argument.
         if error.errno in (None, errno.EINVAL):
             raise damaged_workbook(path) from None
-        raise CommandError(f"{file_display_name(path)} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{file_display_name(path)} cannot be read: {explain_os_error(error)}") from None
     except MemoryError:
         raise _too_large(path, "more than fits into the memory of this computer") from None
     except BadZipFile:

@@ -68,11 +68,16 @@ class ExcelSheet(NamedTuple):
     """
     notes: list[str]
     """Sentences for the user about hidden rows, merged cells and similar. They contain no cell of the table."""
+    was_chosen: bool = False
+    """True if the sheet was chosen among several."""
 
 
-def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
+def read_sheet(
+    path: Path, sheet: str | None, choose_sheet: Callable[[list[str]], str | None] | None = None
+) -> ExcelSheet:
     """Reads a sheet of a workbook: the sheet with the given name, in any case, or else the only visible sheet that has
-    cells. If several have cells, asks the user.
+    cells. If several have cells, calls `choose_sheet` with their names. Without `choose_sheet`, or if it returns None, asks
+    the user.
 
     Errors name the file and cells, but show none of the file's content except the names of sheets.
     """
@@ -91,7 +96,11 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
         if not {*parts.values()} <= {*reader.valid_files}:
             raise damaged_workbook(path)
         worksheets = {worksheet.title: worksheet for worksheet in reader.wb.worksheets if worksheet.title in parts}
-        name = _choose_sheet(path, sheet, worksheets, lambda name: _has_values(reader.archive, parts[name]))
+
+        def is_used(name: str) -> bool:
+            return _has_values(reader.archive, parts[name])
+
+        name, was_chosen = _choose_sheet(path, sheet, worksheets, is_used, choose_sheet)
         with reader.archive.open(parts[name]) as source:
             survey = survey_sheet(source, MAX_CELLS)
         _reject_unreadable(path, name, survey)
@@ -99,7 +108,8 @@ def read_sheet(path: Path, sheet: str | None) -> ExcelSheet:
         rows = _read_rows(path, worksheets[name], survey.merged_ranges, stack.pop_all())
     # Starts the generator, so that the file is closed even if no row is read.
     next(rows)
-    return ExcelSheet(name, rows, [*_describe_survey(survey, is_from_1904=is_from_1904)])
+    notes = [*_describe_survey(survey, is_from_1904=is_from_1904)]
+    return ExcelSheet(name, rows, notes, was_chosen=was_chosen)
 
 
 def _has_values(archive: Any, part: str) -> bool:
@@ -107,15 +117,21 @@ def _has_values(archive: Any, part: str) -> bool:
         return has_values(source)
 
 
-def _choose_sheet(path: Path, sheet: str | None, worksheets: dict[str, Any], is_used: Callable[[str], bool]) -> str:
-    """Returns the name of the sheet to read."""
+def _choose_sheet(
+    path: Path,
+    sheet: str | None,
+    worksheets: dict[str, Any],
+    is_used: Callable[[str], bool],
+    choose_sheet: Callable[[list[str]], str | None] | None,
+) -> tuple[str, bool]:
+    """Returns the name of the sheet to read, and whether it was chosen among several."""
     if sheet is not None:
         wanted = sheet.strip().casefold()
         for name in worksheets:
             if name.strip().casefold() == wanted:
                 if not is_used(name):
                     raise CommandError(f'{file_display_name(path)}: the sheet "{escape_controls(name)}" is empty')
-                return name
+                return name, False
         known_names = ", ".join(f'"{escape_controls(name)}"' for name in worksheets)
         raise CommandError(
             f'{file_display_name(path)} has no sheet "{escape_controls(sheet)}". Its sheets are: {known_names or "none"}. Name one of them '
@@ -128,14 +144,16 @@ def _choose_sheet(path: Path, sheet: str | None, worksheets: dict[str, Any], is_
             "--sheet"
         )
     if len(names) == 1:
-        return names[0]
+        return names[0], False
+    if choose_sheet is not None and (chosen := choose_sheet(names)) is not None:
+        return chosen, True
     name_by_choice = {escape_controls(name): name for name in names}
     choice = choose(
         f"{file_display_name(path)} has several sheets. Which one has the table?",
         [*name_by_choice],
         f'Name it with --sheet, as in --sheet "{next(iter(name_by_choice))}".',
     )
-    return name_by_choice[choice]
+    return name_by_choice[choice], True
 
 
 def _reject_unreadable(path: Path, name: str, survey: SheetSurvey) -> None:
@@ -315,7 +333,7 @@ def _apply_digit_mask(mask: list[str], digits: str) -> str:
     return "".join(next(remaining) if part == "0" else part for part in mask)
 
 
-def write_workbook(file: IO[bytes], rows: Iterable[Iterable[object]]) -> None:
+def write_workbook(file: IO[bytes], rows: Iterable[Iterable[object]], sheet: str | None = None) -> None:
     """Writes a workbook with one sheet, whose first row is the header. Writes the rows one by one.
 
     Strings become text cells, which Excel neither evaluates nor rewrites. Numbers and dates become cells of their type. `None`
@@ -323,7 +341,7 @@ def write_workbook(file: IO[bytes], rows: Iterable[Iterable[object]]) -> None:
     """
     openpyxl = import_openpyxl()
     workbook = openpyxl.Workbook(write_only=True)
-    worksheet = workbook.create_sheet(SHEET_NAME)
+    worksheet = workbook.create_sheet(sheet or SHEET_NAME)
     worksheet.freeze_panes = "A2"
     all_rows = iter(rows)
     first_rows = [[*row] for row in islice(all_rows, _MEASURED_ROWS)]

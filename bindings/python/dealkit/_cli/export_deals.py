@@ -29,12 +29,14 @@ def run(options: Namespace) -> int:
     out = Path(options.out)
     export_format = choose_format(out, options.on_unreadable, options.delimiter)
     if output_file_exists(out) and not options.overwrite:
-        raise CommandError(f"{file_display_name(out)} exists: choose another name, or replace it with --overwrite")
+        raise CommandError(
+            f"{file_display_name(out)} already exists. Choose another name with --out, or use --overwrite to replace the file."
+        )
     inputs = [options.ids, *options.exclude_ids, options.ca_file, options.client_cert]
     reject_outputs_that_are_inputs([out, partial_path(out), failures_path(out)], inputs)
     ids = _load_ids(options)
     if not ids:
-        print_result("there are no ids left, so nothing was retrieved")
+        print_result("Nothing was retrieved: the files in --exclude-ids already have all of these deals.")
         return DONE
     if export_format.max_deals is not None and len(ids) > export_format.max_deals:
         raise CommandError(
@@ -45,16 +47,18 @@ def run(options: Namespace) -> int:
         deals = client.with_raw_response.deals if export_format.is_raw else client.deals
         with closing(PartialExport(out, export_format, ids, service_url(options), options)) as partial:
             if partial.done:
-                failures_text = f", of which {partial.failed:,} could not be retrieved" if partial.failed else ""
+                failures_text = f", {partial.failed:,} of them could not be retrieved" if partial.failed else ""
                 progress_text = f"{partial.done:,} of {format_count(len(ids), 'deal')} are done{failures_text}"
-                print_message(f"resuming where the last run stopped: {progress_text}")
+                print_message(f"Continuing the stopped export: {progress_text}.")
             try:
                 _retrieve(deals, ids, partial, options.concurrency)
                 failures = partial.complete()
             except DamagedPartialExport:
                 raise
             except KeyboardInterrupt as interrupt:
-                raise CommandError("stopped" + _describe_partial_export(partial, options), INTERRUPTED) from interrupt
+                raise CommandError(
+                    "The export was stopped." + _describe_partial_export(partial, options), INTERRUPTED
+                ) from interrupt
             except (DealkitError, CommandError) as error:
                 failure = to_command_error(error) if isinstance(error, DealkitError) else error
                 raise CommandError(f"{failure}{_describe_partial_export(partial, options)}", failure.code) from error
@@ -66,11 +70,14 @@ def _load_ids(options: Namespace) -> DealIds:
     """Returns the ids to export, without duplicates."""
     ids = DealIds(read_ids(options.ids, options.sheet))
     if not ids:
-        raise CommandError(f"there are no ids to retrieve in {file_display_name(options.ids)}")
+        raise CommandError(
+            f"Nothing was retrieved: {file_display_name(options.ids)} has no ids to retrieve. Is it the right file? Ids of deals that do not "
+            "exist are skipped in a list of failed deals."
+        )
     for source in options.exclude_ids:
         remaining_ids = ids.excluding(read_ids(source, options.sheet))
         print_message(
-            f"{format_count(len(ids) - len(remaining_ids), 'id')} skipped: {file_display_name(source)} has the deals"
+            f"{format_count(len(ids) - len(remaining_ids), 'id')} skipped: {file_display_name(source)} already has these deals."
         )
         ids = remaining_ids
     return ids
@@ -101,7 +108,7 @@ def _retrieve(calls: Any, ids: DealIds, partial: PartialExport, concurrency: int
                     consecutive_failures.append(deal)
                     if len(consecutive_failures) >= max(_MAX_CONSECUTIVE_FAILURES, 2 * concurrency):
                         print_message(
-                            f"{len(consecutive_failures)} calls in a row have failed; stopped after the last of them"
+                            f"The export stops, because the last {len(consecutive_failures)} requests have all failed."
                         )
                         raise deal
                     continue
@@ -132,16 +139,17 @@ def _print_summary(out: Path, options: Namespace, deal_count: int, failures: lis
         print_result(f"{format_count(deal_count, 'deal')} in {file_display_name(out)}")
         return DONE
     print_result(
-        f"{deal_count - failed_count:,} of {format_count(deal_count, 'deal')} in {file_display_name(out)}; {file_display_name(failures_path(out))} has the others:"
+        f"{deal_count - failed_count:,} of {format_count(deal_count, 'deal')} are in {file_display_name(out)}. {file_display_name(failures_path(out))} lists the other deals:"
     )
     if missing_count:
         print_result(
-            f"{missing_count:,} not found: according to the service, there {'is' if missing_count == 1 else 'are'} no such deal"
+            f"{format_count(missing_count, 'deal')} not found: the service has no deal with {'this id' if missing_count == 1 else 'these ids'}."
         )
     if missing_count < failed_count:
         retry_path = out.with_name(f"{out.stem}-2{out.suffix}")
         print_result(
-            f"{failed_count - missing_count:,} could not be retrieved. When that is fixed, retrieve them into another file:"
+            f"{format_count(failed_count - missing_count, 'deal')} could not be retrieved, for the reasons in the column message. Once they "
+            "are solved, retrieve the rest into another file:"
         )
         retry_arguments = ["deals", "export", "--ids", str(failures_path(out)), "--out", str(retry_path)]
         if options.delimiter is not None:
@@ -165,4 +173,4 @@ def _describe_partial_export(partial: PartialExport, options: Namespace) -> str:
     saved_text = f"{format_count(done_count - failed_count, 'deal')}{failures_text}, in {file_display_name(partial_path(Path(options.out)))}"
     options.result["counts"] = {"done": done_count, "failed": failed_count}
     options.result["files"] = {"part": str(partial_path(Path(options.out)))}
-    return f"\nKept: {saved_text}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"
+    return f"\nSaved: {saved_text}. To continue, run the same command again{same_ids}:\n  {format_command(options.arguments)}"

@@ -60,7 +60,9 @@ def choose_format(out: Path, on_unreadable: str | None, delimiter: str | None = 
             return _parquet_format(import_pyarrow(), on_unreadable or "raise")
         case ".ndjson":
             return _text_format(_encode_json_line)
-    raise CommandError("--out must end in .ndjson or .csv or .xlsx or .parquet, which selects the format")
+    raise CommandError(
+        "--out must end in .csv or .xlsx (for a spreadsheet), .parquet or .ndjson: the end of the name selects the file's format."
+    )
 
 
 def import_pyarrow() -> Any:
@@ -70,7 +72,8 @@ def import_pyarrow() -> Any:
         import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise CommandError(
-            "Parquet files need pyarrow, which is not installed here: pip install 'dealkit[parquet]', or use .ndjson or .csv"
+            "Parquet files need the package pyarrow, which is not installed. Install it, or use a file whose name ends in .csv:\n"
+            '  pip install "dealkit[parquet]"'
         ) from None
     return pyarrow
 

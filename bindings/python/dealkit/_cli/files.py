@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import os
 import secrets
@@ -34,18 +35,32 @@ _BYTE_ORDER_MARKS = {
 }
 
 _OTHER_FILE_TYPES = {
-    b"PK\x03\x04": "an .xlsx or .zip file",
-    b"\xd0\xcf\x11\xe0": "an .xls file",
+    b"PK\x03\x04": "an Excel workbook (.xlsx) or a .zip file",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook (.xls)",
     b"PAR1": "a Parquet file",
 }
 
 # The action to take if a table has another format.
-_SAVE_ADVICE = 'in a spreadsheet, save it as "CSV UTF-8"'
+_SAVE_ADVICE = 'In Excel or another spreadsheet program, save the original table as "CSV UTF-8".'
+
+# Explanations of errors of the operating system, with the action to take.
+_OS_ERRORS = {
+    errno.ENOENT: "it does not exist. Check its name and its folder.",
+    errno.EISDIR: "it is a folder.",
+    errno.EACCES: "access is denied. Is it open in another program, such as Excel?",
+    errno.EPERM: "access is denied. Is it open in another program, such as Excel?",
+    errno.ENOSPC: "the disk is full. Free some space.",
+}
 
 
 def file_display_name(path: str | Path) -> str:
     """Returns the name of a file for messages."""
     return "standard input" if str(path) == STANDARD_INPUT else escape_controls(str(path))
+
+
+def explain_os_error(error: OSError) -> str:
+    """Returns the reason of an error of the operating system, for the end of a message."""
+    return _OS_ERRORS.get(error.errno or 0) or f"{error.strerror or error}."
 
 
 def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
@@ -56,14 +71,14 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
     """
     name, line_number, total_length = file_display_name(path), 0, 0
     if str(path) == STANDARD_INPUT and sys.stdin is None:
-        raise CommandError("standard input is closed")
+        raise CommandError("Standard input is closed, so no ids can be read from it. Name a file instead of -.")
     try:
         # BufferedReader accepts any stream by which a test or a program may have replaced standard input.
         source: Any = sys.stdin.buffer if str(path) == STANDARD_INPUT else open(path, "rb", buffering=0)
         with io.BufferedReader(source) as file:
             first_bytes = file.peek(4)
             if kind := next((kind for mark, kind in _OTHER_FILE_TYPES.items() if first_bytes.startswith(mark)), None):
-                raise CommandError(f"{name} is {kind}, not text; {_SAVE_ADVICE}")
+                raise CommandError(f"{name} is {kind}, not a text file. {_SAVE_ADVICE}")
             detected_encoding = next(
                 (codec for mark, codec in _BYTE_ORDER_MARKS.items() if first_bytes.startswith(mark)), None
             )
@@ -72,26 +87,43 @@ def read_lines(path: str | Path, encoding: str | None = None) -> Iterator[str]:
             while line := text.readline(_MAX_LINE_LENGTH):
                 line_number, total_length = line_number + 1, total_length + len(line)
                 if "\0" in line:
-                    raise CommandError(f"{name} is not text in {encoding.upper()}")
+                    raise CommandError(
+                        f"{name} is not a text file in {encoding.upper()}. Is it the right file? {_SAVE_ADVICE}"
+                    )
                 if total_length >= MAX_INPUT_BYTES or len(line) >= _MAX_LINE_LENGTH:
                     raise CommandError(
-                        f"{name} is longer than {MAX_INPUT_BYTES >> 20} MiB, or has a line of more than "
-                        f"{_MAX_LINE_LENGTH >> 20} MiB. Is it the right file? If so, split it"
+                        f"{name} is larger than {MAX_INPUT_BYTES >> 20} MB, or has a line of more than "
+                        f"{_MAX_LINE_LENGTH >> 20} MB. Is it the right file? If so, split it into smaller files."
                     )
                 yield line
     except LookupError:
         raise CommandError(
-            f"--encoding {escape_controls(encoding or '')} is not a known encoding; try utf-8, cp1252, latin-1 or utf-16"
+            "--encoding does not name a known encoding. Use utf-8, cp1252 (Windows in western Europe), latin-1 or utf-16."
         ) from None
     except UnicodeError as error:
         # The decoder reads several lines at a time, so the invalid line may come later than the line after the last
         # yielded line.
         lines_before = error.object.count(b"\n", 0, error.start) if isinstance(error, UnicodeDecodeError) else 0
         raise CommandError(
-            f"{name}: line {line_number + 1 + lines_before} is not {(encoding or '').upper()}; {_SAVE_ADVICE}"
+            f"{name}: line {line_number + 1 + lines_before} cannot be read as {(encoding or '').upper()}. {_SAVE_ADVICE}"
         ) from None
     except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{name} cannot be read: {explain_os_error(error)}") from None
+
+
+def is_utf8(path: Path) -> bool:
+    """Returns whether a file is in UTF-8. Also returns true if it cannot be read, which the reader reports."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def reject_outputs_that_are_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path | None]) -> None:
@@ -100,8 +132,8 @@ def reject_outputs_that_are_inputs(outputs: Iterable[Path], inputs: Iterable[str
         input_file = "/dev/stdin" if input_path == STANDARD_INPUT else input_path
         if input_file is not None and output.exists() and os.path.exists(input_file) and output.samefile(input_file):
             raise CommandError(
-                f"{file_display_name(output)} would be written, but is the same file as {file_display_name(input_path or input_file)}, which is read: choose "
-                "another name"
+                f"{file_display_name(output)} would be overwritten, but it is the same file as "
+                f"{file_display_name(input_path or input_file)}, which the command reads. Choose another name for the output."
             )
 
 
@@ -112,7 +144,8 @@ def output_file_exists(path: Path) -> bool:
     if not path.parent.is_dir():
         folder = file_display_name(path.parent)
         raise CommandError(
-            f"{file_display_name(path)} cannot be written: there is no folder {folder}; create it first", UNWRITABLE
+            f"{file_display_name(path)} cannot be written: the folder {folder} does not exist. Create it first.",
+            UNWRITABLE,
         )
     try:
         mode = os.lstat(path).st_mode
@@ -120,8 +153,8 @@ def output_file_exists(path: Path) -> bool:
         return False
     if stat.S_ISREG(mode):
         return True
-    kind = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a file"
-    raise CommandError(f"{file_display_name(path)} cannot be written: it is {kind}; choose another name", UNWRITABLE)
+    kind = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "a device, not a file"
+    raise CommandError(f"{file_display_name(path)} cannot be written: it is {kind}. Choose another name.", UNWRITABLE)
 
 
 @contextmanager

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from dealkit import APIConnectionError, AuthenticationError, LedgerError
-from dealkit._cli.columns import ColumnMapping
-from dealkit._cli.csv_tables import read_table
 from dealkit._cli.error_messages import exit_code_for, format_error_with_advice, to_command_error
+from dealkit._cli.excel_tables import is_workbook
 from dealkit._cli.exit_codes import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, CommandError
 from dealkit._cli.files import file_display_name, reject_outputs_that_are_inputs
-from dealkit._cli.import_report import load_last_report, write_report
-from dealkit._cli.import_rows import ImportRows, RowResult, format_row_numbers, print_outcomes
+from dealkit._cli.import_plan import ImportPlan
+from dealkit._cli.import_preview import (
+    corrected_rows_command,
+    list_decisions,
+    next_command,
+    print_counts,
+    print_samples,
+    print_table,
+    rest_command,
+)
+from dealkit._cli.import_report import load_last_report, unused_path, write_rejects, write_report
+from dealkit._cli.import_rows import NOT_A_PERSON, ImportRows, RowResult, print_outcomes
 from dealkit._cli.import_run import ImportRun
 from dealkit._cli.ledger_lookup import (
     CHANGE_NOT_SENT,
@@ -23,13 +32,14 @@ from dealkit._cli.ledger_lookup import (
     find_other_ledgers,
     record_earlier_outcomes,
 )
+from dealkit._cli.row_problems import format_row_numbers
 from dealkit._cli.service import NO_BASE_URL_MESSAGE, make_client, probe_service, service_url
+from dealkit._cli.shells import quote
 from dealkit._cli.terminal import (
     confirm,
     escape_controls,
     format_command,
     format_count,
-    format_table,
     ledger_display_name,
     print_result,
 )
@@ -40,201 +50,297 @@ _RUNNING_MESSAGE = (
 # Reasons of a LedgerError that mean that the ledger no longer knows the rows that were sent.
 _LEDGER_LOST = ("broken", "moved", "not_a_ledger")
 
-_ADVICE_BY_OUTCOME = {
-    "unknown": "Look up the unknown rows at the service, and enter what you find in the report's column agent_id: the agent's id, or "
-    "none if there is no agent an hour after the import: a request that was held up may still arrive.",
-    "rejected": "For a rejected row, enter none in the report's column agent_id once the row is corrected.",
-}
-"""The advice for unresolved rows, by outcome."""
+_UNKNOWN_ADVICE = (
+    "The agents of unknown rows may exist. Look for them at the service, or ask its operator, and enter what you find in the "
+    "report's column agent_id: the agent's id, or none if there is no agent an hour after the import (a request that was held "
+    "up may still arrive). Then record your entries, and send the rows without an agent:"
+)
+_REJECTED_ADVICE = (
+    "The service did not accept the rejected rows. Correct them: a row whose data differ is sent again. To send a row again "
+    "unchanged, enter none in the report's column agent_id, and record it with dealkit ledger resolve."
+)
 
-# Advice about the option that may be able to parse a rejected cell, by the problem's code.
-_OPTIONS_BY_PROBLEM = {
-    "invalid_date": "--date-format says how the dates are written, as in --date-format %d.%m.%Y",
-    "invalid_phone": "--phone-country adds the country to phone numbers without one, as in --phone-country DE",
-    "unknown_value": "--map-value says what a cell means, as in --map-value role:Makler=AGENT",
-}
+
+class _Outputs(NamedTuple):
+    """The files that an import writes."""
+
+    report: Path
+    rejects: Path
+    delimiter: str
+    """The delimiter of CSV files: by default that of the table, because the user's spreadsheet program can read it."""
 
 
 def run(options: Namespace) -> int:
-    """Prints the mapping of columns and all problems. Then creates the agents, unless this is a dry run."""
-    path, own_ledger, result = Path(options.file), choose_ledger(options), options.result
-    report_path = Path(options.report or f"{options.file}.report.csv")
-    _reject_conflicting_paths(path, own_ledger, report_path, options)
-    input_table = read_table(path, options.encoding)
-    mapping = ColumnMapping(input_table.header, options)
-    rows = ImportRows(mapping, options.key)
-    load_last_report(report_path, rows)
-    rows.check_and_store(input_table.rows)
-    print_result(f"{escape_controls(str(path))}:\n{format_table(mapping.describe())}\n")
-    invalid_count = rows.count_outcomes()["invalid", False]
-    sendable_count = rows.count_outcomes().total() - invalid_count
-    result["files"] = {"table": str(path)}
-    result["errors"] += rows.problems.print_table("Invalid")
-    if warnings := rows.warnings.print_table("Worth a look"):
+    """Prints the columns, all problems and three rows. Then creates the agents, unless this is a dry run."""
+    own_ledger = choose_ledger(options)
+    outputs = _choose_outputs(options, own_ledger)
+    plan = ImportPlan(options)
+    outputs = outputs._replace(delimiter=options.delimiter or plan.source.delimiter or ",")
+    rows, result = plan.rows, options.result
+    load_last_report(outputs.report, rows)
+    print_table(plan)
+    result["files"] = {"table": str(plan.path)}
+    result["errors"] += rows.problems.print_table("Cannot be sent", "invalid")
+    if warnings := rows.warnings.print_table("Worth a look", "worth a look"):
         result["worth_a_look"] = warnings
-    for kind, advice in _OPTIONS_BY_PROBLEM.items():
-        if any(kind == problem_kind for _, problem_kind in rows.problems):
-            print_result(f"{advice}.")
-    result["counts"] = {"rows": sendable_count + invalid_count, "sendable": sendable_count, "invalid": invalid_count}
-    print_result(f"{format_count(sendable_count, 'row')} can be sent, {invalid_count:,} cannot")
+    print_counts(plan, result)
+    questions = _compare_with_ledgers(plan, own_ledger, outputs.report, options)
+    unsent_count = rows.count_unsent()
+    if options.limit is not None:
+        left_count = rows.limit_to(options.limit)
+        unsent_count -= left_count
+        if left_count:
+            print_result(f"--limit: {format_count(left_count, 'row')} will be left for a later run.")
+    result["counts"]["to_send"] = unsent_count
+    # The values of rows are personal data. They are shown to a person who checks them, but not to a script's log.
+    if not (options.yes or options.json):
+        print_samples(plan)
+        _print_list("To decide", [*list_decisions(plan)])
+    _print_list("To confirm", plan.confirmations)
+    if options.dry_run:
+        return _end_dry_run(plan, outputs, options)
+    if not result["counts"]["sendable"]:
+        _write_rejects(plan, outputs, options)
+        return INCOMPLETE if result["counts"]["invalid"] else DONE
+    return _send(plan, own_ledger, outputs, questions, options)
+
+
+def _choose_outputs(options: Namespace, own_ledger: str | Path | None) -> _Outputs:
+    """Chooses the output files. Rejects an output file that is also an input file or one of the ledger's files."""
+    table = Path(options.file)
+    suffix = "xlsx" if is_workbook(table) else "csv"
+    report = Path(options.report or f"{options.file}.report.{suffix}")
+    rejects = Path(options.rejects) if options.rejects else unused_path(Path(f"{options.file}.rejects.{suffix}"))
+    file = own_ledger if isinstance(own_ledger, Path) else None
+    inputs = [table, options.ca_file, options.client_cert, options.mapping]
+    reject_outputs_that_are_inputs([report, rejects, *([file] if file else [])], inputs)
+    reject_outputs_that_are_inputs([report, rejects], [file])
+    reject_outputs_that_are_inputs([rejects], [report])
+    for output in (report, rejects):
+        if file and output.name.startswith(f"{file.name}-") and output.parent.resolve() == file.parent.resolve():
+            raise CommandError(
+                f"{file_display_name(output)} would be one of the files of the ledger {file_display_name(file)}: name another file"
+            )
+    return _Outputs(report, rejects, ",")
+
+
+class _Questions(NamedTuple):
+    """Findings in ledgers that a person must confirm before rows are sent."""
+
+    other_ledgers: list[Path]
+    """Other ledgers that have some of the rows."""
+    missing_count: int
+    """The number of rows that the last report, but not the ledger, has as created."""
+    rows_with_new_keys: list[int]
+    """The numbers of rows whose e-mail address, but not the key, the ledger has."""
+
+
+def _compare_with_ledgers(
+    plan: ImportPlan, own_ledger: str | Path | None, report: Path, options: Namespace
+) -> _Questions:
+    """Prints what ledgers and the last report know about the rows."""
+    rows, result = plan.rows, options.result
     earlier_counts, changed_rows = record_earlier_outcomes(own_ledger, rows, options)
-    unsent_count = sendable_count - earlier_counts.total()
-    if earlier_counts and own_ledger is not None:
+    if own_ledger is None:
+        # Without a base URL, the import has no ledger yet, and other ledgers are not searched.
+        return _Questions([], 0, [])
+    ledger_name = ledger_display_name(own_ledger)
+    if earlier_counts:
         outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(earlier_counts.items()))
         print_result(
-            f"{ledger_display_name(own_ledger)} already has {earlier_counts.total():,} of them, not to be sent again: {outcomes}"
+            f"{ledger_name}, the list of rows already sent (ledger), has {earlier_counts.total():,} of them, which are not sent again: {outcomes}"
         )
     if changed_rows:
         print_result(
-            f"{format_count(len(changed_rows), 'row')} changed since an earlier run sent {'it' if len(changed_rows) == 1 else 'them'}: {CHANGE_NOT_SENT} "
-            f"({format_row_numbers(changed_rows)})."
+            f"{format_count(len(changed_rows), 'row')} changed since the last import ({format_row_numbers(changed_rows)}): {CHANGE_NOT_SENT}."
         )
         result["changed_rows"] = changed_rows
-    if unsent_count and isinstance(own_ledger, Path) and not own_ledger.exists():
-        print_result(f"{escape_controls(str(own_ledger))} will be a new, empty ledger: all of these rows will be sent.")
-    # Without a base URL, the import has no ledger yet, and other ledgers are not searched.
-    other_ledgers = [] if own_ledger is None else find_other_ledgers(own_ledger, rows, options)
-    rows_with_new_keys = [] if own_ledger is None else find_changed_keys(own_ledger, rows)
-    if rows_with_new_keys and own_ledger is not None:
+    is_new = isinstance(own_ledger, Path) and not own_ledger.exists()
+    if rows.count_unsent() and is_new:
+        print_result(f"{ledger_name} will be a new list of rows already sent (ledger): all of these rows will be sent.")
+    other_ledgers = find_other_ledgers(own_ledger, rows, options)
+    rows_with_new_keys = find_changed_keys(own_ledger, rows)
+    if rows_with_new_keys:
         print_result(
-            f"{format_count(len(rows_with_new_keys), 'row')} would be sent again under another key: {ledger_display_name(own_ledger)} knows the e-mail address, but "
+            f"{format_count(len(rows_with_new_keys), 'row')} would be sent again under another key: the ledger {ledger_name} has the e-mail address, but "
             f"not the key ({format_row_numbers(rows_with_new_keys)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
         )
         result["renamed_rows"] = rows_with_new_keys
-    missing_count = (
-        0
-        if own_ledger is None
-        else rows.count_missing_from_ledger(is_new=isinstance(own_ledger, Path) and not own_ledger.exists())
-    )
+    missing_count = rows.count_missing_from_ledger(is_new=is_new)
     if missing_count:
         print_result(
-            f"{file_display_name(report_path)}, the report of an earlier import, says that {missing_count:,} of these rows were created, or may have been, but the "
-            "ledger does not know them: it was lost, or replaced with an older copy."
+            f"{file_display_name(report)}, the report of an earlier import, says that {missing_count:,} of these rows were created, or may have been, but the "
+            "ledger does not have them: it was lost, or replaced with an older copy."
         )
-    result["counts"]["to_send"] = unsent_count
-    if options.dry_run:
-        if options.report:
-            write_report(report_path, rows.results(), input_table.delimiter)
-            result["files"]["report"] = str(report_path)
-        print_result("This was a dry run: nothing was sent.")
-    if options.dry_run or not sendable_count:
-        return INCOMPLETE if invalid_count else DONE
+    return _Questions(other_ledgers, missing_count, rows_with_new_keys)
+
+
+def _print_list(title: str, texts: list[str]) -> None:
+    if texts:
+        print_result(f"\n{title}:")
+        for text in texts:
+            print_result(text)
+
+
+def _end_dry_run(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> int:
+    counts, files = options.result["counts"], options.result["files"]
+    if options.report:
+        write_report(outputs.report, plan.rows.results(), outputs.delimiter)
+        files["report"] = str(outputs.report)
+    if options.rejects:
+        _write_rejects(plan, outputs, options)
+    plan.write_mapping()
+    if plan.mapping_path:
+        files["mapping"] = str(plan.mapping_path)
+        print_result(f"\n{file_display_name(plan.mapping_path)} has all settings of this dry run.")
+    print_result("\nThis was a dry run: nothing was sent.")
+    if counts["to_send"]:
+        options.result["next_command"] = command = next_command(plan, options)
+        print_result(f"To send the rows that can be sent (add --limit 5 to try five rows first):\n  {command}")
+    return INCOMPLETE if counts["invalid"] else DONE
+
+
+def _send(
+    plan: ImportPlan, own_ledger: str | Path | None, outputs: _Outputs, questions: _Questions, options: Namespace
+) -> int:
+    rows, counts = plan.rows, options.result["counts"]
     with make_client(options) as client:
         if own_ledger is None:
             raise CommandError(NO_BASE_URL_MESSAGE)
-        _reject_unconfirmed_rows(other_ledgers, missing_count, options)
-        if rows_with_new_keys and options.yes:
-            raise CommandError(
-                "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
-                "their old keys, or leave out --yes"
+        _reject_unconfirmed_rows(questions, rows, options)
+        if counts["to_send"] and not options.yes:
+            confirm(
+                f"\nCreate {format_count(counts['to_send'], 'agent')} at {escape_controls(service_url(options))}? This cannot be undone."
             )
-        if options.yes and (damaged_rows := rows.damaged_row_numbers()):
-            raise CommandError(
-                "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
-                f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
-            )
-        if unsent_count and not options.yes:
-            confirm(f"Create {format_count(unsent_count, 'agent')} at {escape_controls(service_url(options))}?")
         # Detects a rejected key or an unreachable service before any row is sent.
         if isinstance(response := probe_service(client), AuthenticationError | APIConnectionError):
             raise response
+        plan.write_mapping()
         # Writes a report before sending, because the process may crash, and only the ledger then has the outcomes. The
         # user's entries in the last report become invalid for rows that are sent again, so this report omits those
         # entries.
-        write_report(report_path, map(_mark_running, rows.results()), input_table.delimiter)
-        import_run = ImportRun(client, rows, sendable_count, own_ledger, options)
+        write_report(outputs.report, map(_mark_running, rows.results()), outputs.delimiter)
+        import_run = ImportRun(client, rows, rows.count_sendable(), own_ledger, options)
         with suppress(KeyboardInterrupt):
             import_run.run(options)
     import_run.record_interrupted()
-    # Writes the report before the output is printed, because printing fails if the reader of the output has closed the
+    # Writes the files before the output is printed, because printing fails if the reader of the output has closed the
     # pipe.
-    report_error = None
+    file_error = None
     try:
-        write_report(report_path, rows.results(), input_table.delimiter)
-        result["files"]["report"] = str(report_path)
+        write_report(outputs.report, rows.results(), outputs.delimiter)
+        options.result["files"]["report"] = str(outputs.report)
+        _write_rejects(plan, outputs, options)
     except CommandError as error:
-        report_error = error
-    return _print_report_and_advice(rows, import_run, own_ledger, report_path, report_error, options)
+        file_error = error
+    return _print_report_and_advice(plan, import_run, own_ledger, outputs, file_error, options)
+
+
+def _write_rejects(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> None:
+    """Writes the rows that have to be corrected, if there are any. After a trial with --limit, the next run writes
+    them.
+    """
+    if not options.dry_run and plan.rows.count_left():
+        return
+    outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()}
+    if outcomes & {"invalid", "rejected"}:
+        write_rejects(outputs.rejects, plan.source.header, plan.rows.rejects(), outputs.delimiter, plan.source.sheet)
+        options.result["files"]["rejects"] = str(outputs.rejects)
 
 
 def _mark_running(row: RowResult) -> RowResult:
     """Marks a row as running, for the report that is written before the import starts, unless the row is not sent."""
-    is_known = row.outcome == "invalid" or row.was_earlier
+    is_known = row.outcome != "not sent" or row.was_earlier
     return row if is_known else row._replace(outcome="running", message=_RUNNING_MESSAGE)
 
 
-def _reject_conflicting_paths(path: Path, own_ledger: str | Path | None, report: Path, options: Namespace) -> None:
-    """Rejects an output file that is also an input file, and a report that is also the ledger or one of the ledger's
-    files."""
-    file = own_ledger if isinstance(own_ledger, Path) else None
-    reject_outputs_that_are_inputs([report, *([file] if file else [])], [path, options.ca_file, options.client_cert])
-    reject_outputs_that_are_inputs([report], [file])
-    if file and report.name.startswith(f"{file.name}-") and report.parent.resolve() == file.parent.resolve():
-        raise CommandError(
-            f"{file_display_name(report)} would be one of the files of the ledger {file_display_name(file)}: name another file"
+def _reject_unconfirmed_rows(questions: _Questions, rows: ImportRows, options: Namespace) -> None:
+    """Raises CommandError with --yes if a person must confirm some of the rows."""
+    if questions.missing_count or questions.other_ledgers:
+        use = (
+            f"use it: add {quote(['--ledger', escape_controls(str(questions.other_ledgers[0]))])}"
+            if questions.other_ledgers
+            else "put it back"
         )
-
-
-def _reject_unconfirmed_rows(other_ledgers: list[Path], missing_count: int, options: Namespace) -> None:
-    """Warns if another ledger or the last report has some of the rows, but the import's ledger does not. Raises
-    CommandError with --yes, because a person must confirm that these rows are new.
-    """
-    if not (missing_count or other_ledgers):
-        return
-    use = (
-        f"use it: add --ledger {shlex.quote(escape_controls(str(other_ledgers[0])))}"
-        if other_ledgers
-        else "put it back"
-    )
-    print_result(
-        f"If the agents of that ledger were created at this service, perhaps under an old URL, {use}. If they were created at "
-        "another service, such as a sandbox, these rows are new here."
-    )
-    if options.yes:
+        print_result(
+            f"If the agents of that ledger were created at this service, perhaps under an old URL, {use}. If they were created at "
+            "another service, such as a sandbox, these rows are new here."
+        )
+        if options.yes:
+            raise CommandError(
+                "nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
+                "are sure that they are, leave out --yes"
+            )
+    if questions.rows_with_new_keys and options.yes:
         raise CommandError(
-            "nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
-            "are sure that they are, leave out --yes"
+            "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
+            "their old keys, or leave out --yes"
+        )
+    if options.yes and (damaged_rows := rows.damaged_row_numbers()):
+        raise CommandError(
+            "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
+            f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
         )
 
 
 def _print_report_and_advice(
-    rows: ImportRows,
+    plan: ImportPlan,
     import_run: ImportRun,
     own_ledger: str | Path,
-    report: Path,
-    report_error: CommandError | None,
+    outputs: _Outputs,
+    file_error: CommandError | None,
     options: Namespace,
 ) -> int:
-    """Prints the outcomes and the next steps, and returns the exit code. `report_error` is the error of writing the
+    """Prints the outcomes and the next steps, and returns the exit code. `file_error` is the error of writing the
     report, if any.
     """
     stopped_by = import_run.stopped_by
     # If the ledger is lost, running the command again would create every agent twice.
     can_resume = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LEDGER_LOST)
     print_result()
-    print_outcomes(rows, options.result, can_resume=can_resume)
+    print_outcomes(plan.rows, options.result, can_resume=can_resume)
     print_result()
-    if report_error is None:
-        print_result(f"{file_display_name(report)} says what became of each row.")
+    if file_error is None:
+        print_result(f"{file_display_name(outputs.report)}, the report, has the outcome of each row.")
     repeat_command = f"  {format_command(options.arguments)}"
-    outcomes = {outcome for outcome, _ in rows.count_outcomes()}
+    outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()} - {NOT_A_PERSON}
     if can_resume:
         options.result["files"]["ledger"] = ledger_display_name(own_ledger)
-        print_result(f"{ledger_display_name(own_ledger)} records this: repeating the command creates no agent twice.")
-        if advice_texts := [text for outcome, text in _ADVICE_BY_OUTCOME.items() if outcome in outcomes]:
-            print_result(
-                f"\n{' '.join(advice_texts)} Then:\n  {format_command(['ledger', 'resolve', str(own_ledger), str(report)])}\n{repeat_command}"
-            )
+        print_result(
+            f"{ledger_display_name(own_ledger)}, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice."
+        )
+        _print_advice(plan, outcomes, own_ledger, outputs, options)
     resume_text = f"To continue, run the same command again:\n{repeat_command}"
     if stopped_by is not None and not can_resume:
         reason = to_command_error(stopped_by)
         # The exit code WRONG_USAGE would mean that nothing was sent.
         code = UNWRITABLE if outcomes & {"created", "unknown", "rejected"} else reason.code
-        raise CommandError(f"{report_error or ''}\n{reason}".lstrip(), code)
-    if report_error is not None:
-        raise CommandError(f"{report_error}\n{resume_text}", report_error.code)
+        raise CommandError(f"{file_error or ''}\n{reason}".lstrip(), code)
+    if file_error is not None:
+        raise CommandError(f"{file_error}\n{resume_text}", file_error.code)
     if options.signals.is_stopping:
         raise CommandError(f"stopped. {resume_text}", INTERRUPTED)
     if stopped_by is not None:
         raise CommandError(f"{format_error_with_advice(stopped_by)}\n{resume_text}", exit_code_for(stopped_by))
-    return DONE if outcomes == {"created"} else INCOMPLETE
+    if plan.rows.count_left():
+        if outcomes <= {"created", "not sent"}:
+            outcomes.discard("not sent")
+        print_result(f"\nCheck the new agents at the service. Then send the other rows:\n  {rest_command(options)}")
+    return DONE if outcomes <= {"created"} else INCOMPLETE
+
+
+def _print_advice(
+    plan: ImportPlan, outcomes: set[str], own_ledger: str | Path, outputs: _Outputs, options: Namespace
+) -> None:
+    """Prints what to do about rows that were not created."""
+    if "rejects" in options.result["files"]:
+        command = corrected_rows_command(plan, options, str(outputs.rejects))
+        print_result(
+            f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons. Correct them there, save the "
+            f"file, and import it:\n  {command}"
+        )
+    if "rejected" in outcomes:
+        print_result(f"\n{_REJECTED_ADVICE}")
+    if "unknown" in outcomes:
+        resolve = format_command(["ledger", "resolve", str(own_ledger), str(outputs.report)])
+        print_result(f"\n{_UNKNOWN_ADVICE}\n  {resolve}\n  {format_command(options.arguments)}")

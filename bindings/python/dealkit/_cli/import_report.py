@@ -1,14 +1,14 @@
-"""The report of an import: a CSV file with the outcome of each row."""
+"""The report of an import, with the outcome of each row, and the file with the rows to be corrected."""
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
 from dealkit._cli.csv_tables import (
+    REASON_COLUMN,
     Table,
     escape_formula,
     escape_key,
@@ -18,8 +18,9 @@ from dealkit._cli.csv_tables import (
     unescape_key,
     write_table,
 )
+from dealkit._cli.excel_tables import is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
-from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, is_utf8, open_replacement, output_file_exists
 from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.terminal import escape_controls
 
@@ -42,22 +43,12 @@ class ReportRow(NamedTuple):
 
 
 def read_report(path: Path, encoding: str | None = None) -> Table:
-    """Reads a report. Excel may have saved the report in a Windows code page instead of UTF-8."""
-    return read_table(path, encoding or (None if _is_utf8(path) else "cp1252"))
-
-
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                decoder.decode(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    except OSError:
-        pass  # read_table reports the error
-    return True
+    """Reads a report. Excel may have saved a CSV file in a Windows code page instead of UTF-8."""
+    if is_workbook(path):
+        rows = read_sheet(path, None).rows
+        header = next(rows, None)
+        return Table(header.cells if header else [], rows, None)
+    return read_table(path, encoding or (None if is_utf8(path) else "cp1252"))
 
 
 def parse_report_rows(path: Path, report_table: Table) -> Iterator[ReportRow]:
@@ -80,9 +71,10 @@ def parse_report_rows(path: Path, report_table: Table) -> Iterator[ReportRow]:
         position_by_name["agentid"],
         *([position_by_name["outcome"]] if is_complete_report else []),
     ]
-    # A table with the report's column names is a report, perhaps with some columns removed, so its keys are escaped. A
+    # A CSV file with the report's column names is a report, perhaps with some columns removed, so its keys are escaped. A
     # table from elsewhere, such as one with a column "Agent ID", has no escaped keys.
-    unescape = unescape_key if {"key", "agent_id"} <= {*report_table.header} else str
+    is_escaped = report_table.delimiter is not None and {"key", "agent_id"} <= {*report_table.header}
+    unescape = unescape_key if is_escaped else str
     for number, cells in report_table.rows:
         yield ReportRow(number, *(unescape(cells[position]) if position < len(cells) else "" for position in positions))
 
@@ -104,18 +96,52 @@ def load_last_report(path: Path, rows: ImportRows) -> None:
 
 
 def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> None:
-    """Writes a report, and replaces an existing file in one step. `delimiter` is the delimiter of the input table,
-    because the user's spreadsheet program can read it.
-    """
+    """Writes a report, and replaces an existing file in one step. `delimiter` is the delimiter of a CSV file."""
+    is_csv = not is_workbook_name(path)
+    _write_file(path, chain([_HEADER], (_format_row(row, is_csv) for row in results)), delimiter)
+
+
+def write_rejects(
+    path: Path, header: Sequence[str], rows: Iterable[tuple[list[str], str]], delimiter: str, sheet: str | None
+) -> None:
+    """Writes the rows to be corrected, with the columns of the table and the reasons."""
+    columns = [index for index, name in enumerate(header) if name != REASON_COLUMN]
+    escape = str if is_workbook_name(path) else escape_key
+    lines = (
+        [*(escape(cells[index]) if index < len(cells) else "" for index in columns), reason] for cells, reason in rows
+    )
+    _write_file(path, chain([[*(header[index] for index in columns), REASON_COLUMN]], lines), delimiter, sheet)
+
+
+def _write_file(path: Path, rows: Iterable[Iterable[object]], delimiter: str, sheet: str | None = None) -> None:
     try:
-        # Only the owner may read the file, because the keys may be personal data.
+        # Only the owner may read the file, because the keys and the cells may be personal data.
         with open_replacement(path, 0o600) as file:
-            write_table(file, chain([_HEADER], map(_format_row, results)), delimiter)
+            if is_workbook_name(path):
+                write_workbook(file, rows, sheet)
+            else:
+                write_table(file, rows, delimiter)
     except OSError as error:
-        raise CommandError(f"{file_display_name(path)} cannot be written: {error.strerror}", UNWRITABLE) from error
+        raise CommandError(
+            f"{file_display_name(path)} cannot be written: {explain_os_error(error)}", UNWRITABLE
+        ) from error
 
 
-def _format_row(row: RowResult) -> list[object]:
-    identifiers = escape_key(row.key), escape_key(row.agent_id)
-    texts = map(escape_formula, (row.status, row.message))
+def is_workbook_name(path: Path) -> bool:
+    """Returns whether a file to be written is a workbook, judged by its name."""
+    return path.suffix.lower() == ".xlsx"
+
+
+def unused_path(path: Path) -> Path:
+    """Returns the path, or the path with a number if a file exists there, which a person may be correcting."""
+    candidates = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+    return (
+        path if not output_file_exists(path) else next(other for other in candidates if not output_file_exists(other))
+    )
+
+
+def _format_row(row: RowResult, is_csv: bool) -> list[object]:
+    escape_identifier, escape_text = (escape_key, escape_formula) if is_csv else (str, str)
+    identifiers = escape_identifier(row.key), escape_identifier(row.agent_id)
+    texts = map(escape_text, (row.status, row.message))
     return [row.number, identifiers[0], row.outcome, identifiers[1], *texts, "yes" if row.was_earlier else ""]

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from dealkit import ledger, validate_agent
-from dealkit._cli.columns import ColumnMapping, nest_agent_fields
+from dealkit._cli.cell_values import CellParser, ColumnEvidence
+from dealkit._cli.columns import ColumnMapping, join_key, nest_agent_fields
 from dealkit._cli.csv_tables import TableRow
 from dealkit._cli.files import open_temporary_database
+from dealkit._cli.import_settings import ImportSettings
+from dealkit._cli.row_kinds import describe_non_person
+from dealkit._cli.row_problems import ProblemGroups
 from dealkit._cli.spreadsheet_damage import find_damage, find_key_damage
-from dealkit._cli.terminal import colorize, format_pairs, format_table, print_result
-
-_MAX_SHOWN = 3
-"""The maximum number of row numbers printed for one message, and of messages printed for one kind of problem. The
-report has all messages."""
-
-_MAX_MESSAGES = 1000
-"""The maximum number of different messages for one kind of problem that are stored and, with --json, printed."""
-
-_REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
-
-_SIMILAR_MESSAGE = "similar problems: the report (--report) has the message of each row"
-
-_MAX_LINES = 100
-"""The maximum number of lines with problems that are printed, because a table may have thousands of columns."""
+from dealkit._cli.terminal import colorize, format_pairs, print_result
 
 IN_PROGRESS = "in progress elsewhere"
+NOT_A_PERSON = "not a person"
 
 OUTCOMES = {
     "created": ("green", ""),
-    "rejected": ("red", "refused by the service"),
-    "unknown": ("yellow", "may or may not have become agents"),
+    "rejected": ("red", "the service did not accept them; no agent was created"),
+    "unknown": ("yellow", "sent, but without a clear answer: these agents may exist"),
     IN_PROGRESS: ("yellow", "another import is sending them: run the command again when it has finished"),
     "not sent": ("yellow", "run the command again to send them"),
-    "invalid": ("red", "correct them, and run the command again"),
+    "invalid": ("red", "cannot be sent: correct them first"),
+    NOT_A_PERSON: ("yellow", "titles, totals and repeated column names: not sent"),
 }
 """The outcomes of rows, with colour and explanation."""
 
@@ -54,8 +43,9 @@ def import_outcome(outcome: str, *, in_flight: bool) -> str:
 
 _TABLES = """
 PRAGMA cache_size = -16000;
-CREATE TABLE rows (number INTEGER PRIMARY KEY, key TEXT, cells TEXT, outcome TEXT, agent_id TEXT DEFAULT '',
-    status TEXT DEFAULT '', message TEXT, was_earlier INTEGER DEFAULT 0, is_invalid INTEGER, is_damaged INTEGER);
+CREATE TABLE rows (number INTEGER PRIMARY KEY, cells TEXT, key TEXT DEFAULT '', outcome TEXT DEFAULT 'not sent',
+    agent_id TEXT DEFAULT '', status TEXT DEFAULT '', message TEXT DEFAULT '', was_earlier INTEGER DEFAULT 0,
+    is_sendable INTEGER, has_warning INTEGER, is_damaged INTEGER);
 CREATE TABLE first_rows (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
 CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) WITHOUT ROWID
 """
@@ -63,12 +53,14 @@ CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) W
 # The number of rows in memory at a time.
 BATCH_SIZE = 5000
 
+_LIMIT_MESSAGE = "left for a later run, because of --limit"
+
 
 class RowResult(NamedTuple):
     """The outcome of a row. Except for the key, its strings contain no values from the table."""
 
     number: int
-    """The row number in a spreadsheet, where the header is row 1."""
+    """The row number in the spreadsheet."""
     key: str
     """The key that identifies the row in the ledger."""
     outcome: str
@@ -80,126 +72,108 @@ class RowResult(NamedTuple):
     """True if an earlier run recorded the outcome."""
 
 
-class _ProblemGroup(NamedTuple):
-    """The rows with one kind of problem in one column."""
+class _Problem(NamedTuple):
+    """A problem of a row, or a warning."""
 
-    rows_by_message: dict[str, tuple[str, array[int]]]
-    """Maps a message without its request id to the full message of the first such row, and the numbers of all such rows."""
-    other_rows: array[int]
-    """The numbers of rows whose messages exceed the limit of stored messages."""
-
-    def messages(self, limit: int) -> Iterator[tuple[str, array[int]]]:
-        """Yields at most `limit` messages with their row numbers, and then one entry for the rows with any further
-        messages."""
-        for text, (first, numbers) in islice(self.rows_by_message.items(), limit):
-            yield first if len(numbers) == 1 else text, numbers
-        omitted = (numbers for _, numbers in islice(self.rows_by_message.values(), limit, None))
-        if other_rows := sorted(chain(*omitted, self.other_rows)):
-            yield _SIMILAR_MESSAGE, array("q", other_rows)
-
-
-class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
-    """Problems of rows, grouped by column and kind."""
-
-    def add(self, column: str, kind: str, number: int, text: str) -> None:
-        rows_by_message, other_rows = self.setdefault((column, kind), _ProblemGroup({}, array("q")))
-        without_request_id = _REQUEST_ID.sub(" [the report has the request ids]", text)
-        if without_request_id in rows_by_message or len(rows_by_message) < _MAX_MESSAGES:
-            rows_by_message.setdefault(without_request_id, (text, array("q")))[1].append(number)
-        else:
-            other_rows.append(number)
-
-    def print_table(self, title: str) -> list[dict[str, Any]]:
-        """Prints the first messages of each kind with their first row numbers. Returns all stored messages for
-        --json."""
-        lines = []
-        for (column, _), group in self.items():
-            for text, numbers in group.messages(_MAX_SHOWN):
-                more_text = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
-                first_numbers = ", ".join(map(str, numbers[:_MAX_SHOWN]))
-                lines.append({"Rows": f"{first_numbers}{more_text}", "Column": column, "Message": text})
-        if len(lines) > _MAX_LINES:
-            more_text = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
-            lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more_text}]
-        if lines:
-            print_result(colorize(title, "bold"))
-            print_result(f"{format_table(lines)}\n")
-        return [
-            {"outcome": title.lower(), "rows": numbers.tolist(), "column": column, "message": text}
-            for (column, _), group in self.items()
-            for text, numbers in group.messages(_MAX_MESSAGES)
-        ]
-
-
-def format_row_numbers(numbers: Sequence[int]) -> str:
-    """Formats the first row numbers for the screen."""
-    more_text = ", …" if len(numbers) > _MAX_SHOWN else ""
-    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more_text}"
+    column: str
+    kind: str
+    message: str
 
 
 class ImportRows:
     """The rows of an import and their outcomes. They are in a temporary database, because they may not fit in
     memory."""
 
-    def __init__(self, mapping: ColumnMapping, key: str | None) -> None:
-        self._mapping = mapping
-        self._key_index = mapping.key_index(key)
-        self._key_column = mapping.display_name(self._key_index)
-        self.key_name = mapping.key_name(self._key_index)
-        """The name that the ledger records for the idempotency keys."""
+    def __init__(self, rows: Iterable[TableRow], width: int) -> None:
+        """Stores the cells of all rows. `width` is the number of columns."""
         self.problems, self.warnings = ProblemGroups(), ProblemGroups()
         """Problems that prevent a row from being sent, and warnings, which do not. The messages contain no values from
         the table.
         """
+        self.filled: set[int] = set()
+        """The indexes of the columns that are not empty."""
         self._database = open_temporary_database(_TABLES)
+        self._width = width
+        self._database.executemany("INSERT INTO rows (number, cells) VALUES (?, ?)", self._encode(rows))
 
-    def check_and_store(self, rows: Iterable[TableRow]) -> None:
-        """Validates rows, checks their keys and e-mail addresses for duplicates, and stores them."""
+    def _encode(self, rows: Iterable[TableRow]) -> Iterator[tuple[int, str]]:
         for number, cells in rows:
-            key = cells[self._key_index] if self._key_index < len(cells) else ""
-            values = self._mapping.read_values(cells)
-            agent = nest_agent_fields(values)
-            # All cells are strings, so only a boolean can have the wrong type.
-            problems = [
-                (
-                    self._mapping.column_for_pointer(violation.pointer),
-                    violation.code,
-                    "must be TRUE or FALSE" if violation.code == "wrong_type" else violation.detail,
-                )
-                for violation in validate_agent(**agent)
-            ]
-            if any(cells[len(self._mapping.header) :]):
-                problems.append(("", "cells", "has more cells than there are columns; are quotation marks missing?"))
-            columns_with_problems = {column for column, _, _ in problems}
-            warnings, is_damaged = self._find_row_damage(key, values, columns_with_problems)
-            if (duplicate := self._find_duplicate(number, key, agent, columns_with_problems)) is not None:
-                (warnings if duplicate[1] == "address" else problems).append(duplicate)
-            for groups, details in ((self.problems, problems), (self.warnings, warnings)):
-                for column, kind, text in details:
-                    groups.add(column, kind, number, text)
-            message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or warnings)
-            self._database.execute(
-                "INSERT INTO rows (number, key, cells, outcome, message, is_invalid, is_damaged) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    number,
-                    key,
-                    json.dumps(cells),
-                    "invalid" if problems else "not sent",
-                    message,
-                    bool(problems),
-                    is_damaged,
-                ),
-            )
+            self.filled.update(index for index, cell in enumerate(cells) if cell)
+            yield number, json.dumps(cells)
+
+    def collect_evidence(self, mapping: ColumnMapping, settings: ImportSettings) -> ColumnEvidence:
+        """Collects the evidence about the notation of the table's dates, phone numbers and roles."""
+        evidence = ColumnEvidence()
+        for number, cells in self._select_in_batches("cells"):
+            row = json.loads(cells)
+            if describe_non_person(row, mapping.header) is None:
+                evidence.add(number, mapping.texts_by_field(row), settings)
+        return evidence
+
+    def check(self, mapping: ColumnMapping, parser: CellParser, key_columns: Sequence[str]) -> None:
+        """Validates the rows, and checks their keys and e-mail addresses for duplicates."""
+        self._mapping, self._parser = mapping, parser
+        self._key_indexes = mapping.key_indexes(key_columns)
+        self._key_column = " + ".join(mapping.display_name(index) for index in self._key_indexes)
+        self.key_name = mapping.key_name(self._key_indexes)
+        """The name that the ledger records for the idempotency keys."""
+        for number, cells in self._select_in_batches("cells"):
+            self._check_row(number, json.loads(cells))
         self._find_shortened_keys()
+
+    def _check_row(self, number: int, cells: list[str]) -> None:
+        key_cells = [cells[index] if index < len(cells) else "" for index in self._key_indexes]
+        key = join_key(key_cells) if all(key_cells) else ""
+        texts = self._mapping.texts_by_field(cells)
+        values, cell_problems = self._parser.parse(texts)
+        agent = nest_agent_fields(values)
+        problems = [
+            _Problem(self._mapping.column_for_field(field), "cell", message) for field, message in cell_problems.items()
+        ]
+        for violation in validate_agent(**agent):
+            field = self._mapping.field_for_pointer(violation.pointer)
+            if field not in cell_problems:
+                column, message = self._mapping.column_for_field(field), self._explain(field, violation, texts)
+                problems.append(_Problem(column, violation.code, message))
+        if any(cells[self._width :]):
+            problems.append(
+                _Problem("", "cells", "has more cells than there are columns; are quotation marks missing?")
+            )
+        if problems and (reason := describe_non_person(cells, self._mapping.header)) is not None:
+            self.warnings.add("", "not a person", number, f"{reason}: it is not sent")
+            self._database.execute(
+                "UPDATE rows SET outcome = ?, message = ?, is_sendable = 0 WHERE number = ?",
+                (NOT_A_PERSON, reason, number),
+            )
+            return
+        columns_with_problems = {problem.column for problem in problems}
+        warnings, is_damaged = self._find_row_damage(key, values, columns_with_problems)
+        if (duplicate := self._find_duplicate(number, key, key_cells, agent, columns_with_problems)) is not None:
+            (warnings if duplicate.kind == "address" else problems).append(duplicate)
+        for groups, details in ((self.problems, problems), (self.warnings, warnings)):
+            for column, kind, text in details:
+                groups.add(column, kind, number, text)
+        message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or warnings)
+        self._database.execute(
+            "UPDATE rows SET key = ?, outcome = ?, message = ?, is_sendable = ?, has_warning = ?, is_damaged = ? WHERE number = ?",
+            (key, "invalid" if problems else "not sent", message, not problems, bool(warnings), is_damaged, number),
+        )
+
+    def _explain(self, field: str, violation: Any, texts: dict[str, str]) -> str:
+        # All cells are strings, so only a boolean can have the wrong type.
+        if violation.code == "wrong_type":
+            return "must be TRUE or FALSE"
+        explanation = self._parser.explain(field, violation.code, texts[field]) if field in texts else None
+        return explanation or str(violation.detail)
 
     def _find_row_damage(
         self, key: str, values: dict[str, Any], columns_with_problems: set[str]
-    ) -> tuple[list[tuple[str, str, str]], bool]:
+    ) -> tuple[list[_Problem], bool]:
         """Finds likely damage to a row, except in columns that already have a problem. Also returns whether any damage
         is certain.
         """
         texts = {field: text for field, text in values.items() if isinstance(text, str)}
-        if self._mapping.fields[self._key_index] is None:
+        if any(self._mapping.fields[index] is None for index in self._key_indexes):
             texts[""] = key
         by_field = [(field, damage) for field, text in texts.items() for damage in find_damage(field, text)]
         by_column = [
@@ -207,7 +181,7 @@ class ImportRows:
             *((self._key_column, damage) for damage in find_key_damage(key)),
         ]
         by_column = [(column, damage) for column, damage in by_column if column not in columns_with_problems]
-        warnings = [(column, kind, message) for column, (kind, message, _) in by_column]
+        warnings = [_Problem(column, kind, message) for column, (kind, message, _) in by_column]
         return warnings, any(damage.is_certain for _, damage in by_column)
 
     def _find_shortened_keys(self) -> None:
@@ -217,34 +191,37 @@ class ImportRows:
         length = self._database.execute(padded_length_query).fetchone()[0] or 0
         is_short = f"key GLOB '[1-9]*' AND {only_digits} AND length(key) < {length}"
         text = "is shorter than keys that begin with a zero: has a spreadsheet removed zeros, as in 123 for 00123?"
-        for number, is_invalid in self._select_in_batches("is_invalid", is_short):
+        for number, is_sendable in self._select_in_batches("is_sendable", is_short):
             self.warnings.add(self._key_column, "zeros", number, text)
-            if not is_invalid:
-                add_message = "UPDATE rows SET message = ltrim(message || '; ', '; ') || ? WHERE number = ?"
+            if is_sendable:
+                add_message = (
+                    "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, has_warning = 1 WHERE number = ?"
+                )
                 self._database.execute(add_message, (f"{self._key_column}: {text}", number))
 
     def _find_duplicate(
-        self, number: int, key: str, agent: dict[str, Any], columns_with_problems: set[str]
-    ) -> tuple[str, str, str] | None:
+        self, number: int, key: str, key_cells: list[str], agent: dict[str, Any], columns_with_problems: set[str]
+    ) -> _Problem | None:
         """Returns the problem of an empty or repeated key, or the warning about a repeated e-mail address."""
         # Keys with the same normal form are one key for the ledger.
         first_with_key = self._first_row_with("key", ledger.normalize_key(key, name=self.key_name), number)
         # Addresses that differ only in case most likely belong to one person.
         first_with_email = self._first_row_with("address", str(agent.get("email", "")).casefold(), number)
         if not key:
-            is_reported = self._key_column in columns_with_problems
-            return (
-                None if is_reported else (self._key_column, "no key", "is empty, but must identify the row: fill it in")
-            )
+            empty_columns = [
+                self._mapping.display_name(index)
+                for index, cell in zip(self._key_indexes, key_cells, strict=True)
+                if not cell
+            ]
+            if columns_with_problems.isdisjoint(empty_columns):
+                return _Problem(empty_columns[0], "no key", "is empty, but must identify the row: fill it in")
+            return None
         if first_with_key != number:
-            return (
-                self._key_column,
-                "key",
-                f"is the same as in row {first_with_key}, but must identify the row: remove one",
-            )
+            message = f"is the same as in row {first_with_key}, but must identify the row: remove one"
+            return _Problem(self._key_column, "key", message)
         if first_with_email != number and "email" in agent and not columns_with_problems:
-            text = f"is the same as in row {first_with_email}: remove one, unless they are two agents"
-            return self._mapping.column_for_pointer("/email"), "address", text
+            message = f"is the same as in row {first_with_email}: remove one, unless they are two agents"
+            return _Problem(self._mapping.column_for_pointer("/email"), "address", message)
         return None
 
     def _first_row_with(self, kind: str, text: str, number: int) -> int:
@@ -257,18 +234,26 @@ class ImportRows:
         return first_row
 
     def sendable(self) -> Iterator[tuple[RowResult, dict[str, Any]]]:
-        """Yields the valid rows with the arguments that create their agents."""
+        """Yields the valid rows with the arguments that create their agents, except the rows beyond the limit."""
         for number, key, outcome, was_earlier, cells in self._select_in_batches(
-            "key, outcome, was_earlier, cells", "NOT is_invalid"
+            "key, outcome, was_earlier, cells", "is_sendable"
         ):
-            yield (
-                RowResult(number, key, outcome, was_earlier=was_earlier),
-                self._mapping.agent_arguments(json.loads(cells)),
-            )
+            yield RowResult(number, key, outcome, was_earlier=was_earlier), self.agent_arguments(json.loads(cells))
+
+    def agent_arguments(self, cells: Sequence[str]) -> dict[str, Any]:
+        """Returns the arguments with which a row's agent is created."""
+        return nest_agent_fields(self._parser.parse(self._mapping.texts_by_field(cells))[0])
+
+    def values(self, number: int) -> dict[str, Any]:
+        """Returns the values of a row by field, as they are sent."""
+        (cells,) = self._database.execute("SELECT cells FROM rows WHERE number = ?", (number,)).fetchone()
+        return self._parser.parse(self._mapping.texts_by_field(json.loads(cells)))[0]
 
     def invalid(self) -> Iterator[RowResult]:
         """Yields the invalid rows that have a key."""
-        selected_rows = self._select_in_batches("key, outcome, agent_id, status, message", "is_invalid AND key != ''")
+        selected_rows = self._select_in_batches(
+            "key, outcome, agent_id, status, message", "outcome = 'invalid' AND key != ''"
+        )
         return (RowResult(*row) for row in selected_rows)
 
     def results(self) -> Iterator[RowResult]:
@@ -283,6 +268,11 @@ class ImportRows:
             for row in self._select_in_batches(f"key, outcome, {agent_id_expression}, status, message, was_earlier")
         )
 
+    def rejects(self) -> Iterator[tuple[list[str], str]]:
+        """Yields the cells of the rows that have to be corrected, and the reason."""
+        for _, cells, message in self._select_in_batches("cells, message", "outcome IN ('invalid', 'rejected')"):
+            yield json.loads(cells), message
+
     def record_result(self, result: RowResult) -> None:
         """Stores the outcome of a row."""
         number, _, *values = result
@@ -292,7 +282,16 @@ class ImportRows:
     def set_unsent_message(self, message: str) -> None:
         """Stores the message of rows that are not sent. When such a row is sent later, its outcome replaces the
         message."""
-        self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent'", (message,))
+        self._database.execute("UPDATE rows SET message = ? WHERE outcome = 'not sent' AND is_sendable", (message,))
+
+    def limit_to(self, count: int) -> int:
+        """Leaves all unsent rows except the first ones for a later run. Returns the number of the rows that are
+        left."""
+        first_rows = "SELECT number FROM rows WHERE outcome = 'not sent' AND is_sendable ORDER BY number LIMIT ?"
+        return self._database.execute(
+            f"UPDATE rows SET is_sendable = 0, message = ? WHERE outcome = 'not sent' AND is_sendable AND number NOT IN ({first_rows})",
+            (_LIMIT_MESSAGE, count),
+        ).rowcount
 
     def load_last_report(self, report_rows: Iterable[tuple[str, int, str]]) -> None:
         """Stores the rows of the last report: key, whether the agent exists (0: no, 1: perhaps, 2: yes), and
@@ -315,10 +314,35 @@ class ImportRows:
 
     def damaged_row_numbers(self) -> list[int]:
         """Returns the numbers of the sendable rows in which a spreadsheet or an encoding has certainly lost text."""
-        selected_rows = self._database.execute(
-            "SELECT number FROM rows WHERE is_damaged AND outcome = 'not sent' ORDER BY number"
-        )
+        return self._select_numbers("is_damaged AND outcome = 'not sent' AND is_sendable")
+
+    def count_sendable(self) -> int:
+        """Counts the rows that are sent, or that an earlier run has sent."""
+        return self._count("is_sendable")
+
+    def count_unsent(self) -> int:
+        """Counts the rows that are sent."""
+        return self._count("outcome = 'not sent' AND is_sendable")
+
+    def count_left(self) -> int:
+        """Counts the rows that are left for a later run."""
+        return self._count("outcome = 'not sent' AND NOT is_sendable")
+
+    def unsent_row_numbers(self, limit: int) -> list[int]:
+        """Returns the numbers of the first rows that would be sent."""
+        return self._select_numbers("outcome = 'not sent' AND is_sendable", limit)
+
+    def _select_numbers(self, where: str, limit: int = -1) -> list[int]:
+        selected_rows = self._database.execute(f"SELECT number FROM rows WHERE {where} ORDER BY number LIMIT {limit}")
         return [number for (number,) in selected_rows]
+
+    def count_warned(self) -> int:
+        """Counts the sendable rows with warnings."""
+        return self._count("is_sendable AND has_warning")
+
+    def _count(self, where: str) -> int:
+        number: int = self._database.execute(f"SELECT count(*) FROM rows WHERE {where}").fetchone()[0]
+        return number
 
     def count_outcomes(self) -> Counter[tuple[str, bool]]:
         """Counts the rows by outcome and by whether an earlier run recorded it."""
@@ -341,7 +365,7 @@ def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool
         if row.outcome in groups:
             groups[row.outcome].add("", row.status, row.number, row.message)
     for outcome, group in groups.items():
-        result["errors"] += group.print_table(outcome.capitalize())
+        result["errors"] += group.print_table(outcome.capitalize(), outcome)
     count_outcomes, count_texts = rows.count_outcomes(), {}
     for outcome, (colour, outcome_explanation) in OUTCOMES.items():
         earlier_count = count_outcomes[outcome, True]

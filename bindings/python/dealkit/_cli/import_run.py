@@ -74,6 +74,7 @@ class ImportRun:
             ledger=ledger,
             key=KeyOf(rows.key_name, lambda agent: agent.key),
             resend_unknown=options.resend_unknown,
+            resend_corrected=True,
             wait_in_flight=options.wait_in_flight,
         )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 
 from dealkit import LedgerError, ledger
-from dealkit._cli.error_messages import exit_code_for, format_error
+from dealkit._cli.error_messages import exit_code_for
 from dealkit._cli.exit_codes import DONE, CommandError
 from dealkit._cli.files import file_display_name
 from dealkit._cli.import_report import ReportRow, parse_report_rows, read_report
@@ -19,6 +21,7 @@ from dealkit._cli.terminal import (
     format_count,
     format_pairs,
     format_table,
+    is_terminal,
     ledger_display_name,
     print_result,
 )
@@ -26,6 +29,15 @@ from dealkit._cli.terminal import (
 _NO_AGENT_ENTRY = "none"
 # The maximum number of unresolved rows, or of suspicious entries, that are printed.
 _MAX_UNRESOLVED_SHOWN = 20
+_NO_AGENT_CONDITION = (
+    "if the service's operator has confirmed, an hour or more after the import, that there is no agent"
+)
+"""The condition under which a row can be sent again. A delayed request may still create the agent for a while."""
+_COUNT_LABELS = {
+    "resolved_with_agent": "found by you",
+    "resolved_without_agent": "without an agent",
+    "in_flight": "being sent now",
+}
 # Words, such as `pending` or `To do`. Few services have identifiers that consist of words.
 _WORDS = re.compile(r"[^\W\d_]{1,20}( [^\W\d_]{1,20})*")
 
@@ -35,8 +47,8 @@ def _get_existing_ledger(options: Namespace) -> str:
     path: str = options.ledger
     if options.run != "ledger_commands.init" and (file := ledger.path(path)) and not file.exists():
         raise CommandError(
-            f"there is no ledger {escape_controls(path)}: an import prints the name of its ledger when it ends; its --ledger option "
-            "sets another"
+            f"There is no ledger {escape_controls(path)}. An import prints the name of its ledger (the list of rows already sent) when "
+            "it ends. Check the name and the folder."
         )
     options.result["files"] = {"ledger": ledger_display_name(path)}
     return path
@@ -63,17 +75,30 @@ def show(options: Namespace) -> int:
     ]
     options.result.update(service=summary.service, key=summary.key_name, counts=counts, unresolved=unresolved)
     print_result(
-        f"{ledger_display_name(options.ledger)}: the ledger of {escape_controls(summary.service)}, by {escape_controls(summary.key_name or 'keys without a name')}\n"
+        f"{ledger_display_name(options.ledger)} is the ledger (the list of rows already sent) for {escape_controls(summary.service)}.\n"
+        f"Key (identifies a row): {escape_controls(summary.key_name or 'without a name')}\n"
     )
-    print_result(format_pairs({name.replace("_", " "): f"{number:,}" for name, number in counts.items()}, indent="  "))
+    print_result(
+        format_pairs({_COUNT_LABELS.get(name, name): f"{number:,}" for name, number in counts.items()}, indent="  ")
+    )
     if unresolved:
-        print_result(
-            "\nNobody knows whether these rows have an agent. Whoever runs the service can look for the requests:"
-        )
-        print_result(format_table(unresolved[:_MAX_UNRESOLVED_SHOWN]))
+        print_result("\nThese agents may exist. Ask the service's operator to look up these requests:")
+        shown_rows = summary.unresolved[:_MAX_UNRESOLVED_SHOWN]
+        print_result(format_table([_describe_request(row) for row in shown_rows]))
         if len(unresolved) > _MAX_UNRESOLVED_SHOWN:
-            print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more; --json has all of them")
+            print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more. Use --json to list all of them.")
+        print_result("Enter the results in the report of the import, then record them with dealkit ledger resolve.")
     return DONE
+
+
+def _describe_request(row: ledger.LedgerRow) -> dict[str, str]:
+    """Returns the columns of a table of requests."""
+    sent_at = f"{row.sent_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if row.sent_at else ""
+    return {
+        "sent at (UTC)": sent_at,
+        "status": str(row.status_code or ""),
+        "request id": escape_controls(row.request_id or ""),
+    }
 
 
 def resolve(options: Namespace) -> int:
@@ -84,8 +109,8 @@ def resolve(options: Namespace) -> int:
     filled_rows = [row for row in report_rows if row.agent_id.strip()]
     if not filled_rows:
         raise CommandError(
-            f"no row of {file_display_name(path)} has anything in agent_id. Fill in what you have found: the agent's id, or {_NO_AGENT_ENTRY} if "
-            "there is no agent"
+            f"Nothing was recorded: no row of {file_display_name(path)} has an entry in agent_id. For each unknown row (its agent may exist), "
+            f"enter the agent's id, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
         )
     resolutions = {
         row.key: None if row.agent_id.strip().lower() == _NO_AGENT_ENTRY else row.agent_id for row in filled_rows
@@ -93,10 +118,10 @@ def resolve(options: Namespace) -> int:
     if len(resolutions) < len(filled_rows):
         # Two rows with one key may have contradicting entries.
         raise CommandError(
-            f"{file_display_name(path)} has rows with the same key; fill in agent_id in only one of them, or correct the "
-            "keys if a spreadsheet has changed them"
+            f"Nothing was recorded: {file_display_name(path)} has several rows with the same key (the value that identifies a row). Fill in "
+            "agent_id in only one of them. If a spreadsheet has changed the keys, correct them first."
         )
-    with _name_rows_in_errors(path, filled_rows):
+    with _name_rows_in_errors(ledger_path, path, filled_rows, resolutions):
         # The report also has the agents of created rows, which the ledger already knows. The dry run counts only the
         # entries that are new.
         changed_count = ledger.resolve(ledger_path, resolutions, dry_run=True)
@@ -104,7 +129,9 @@ def resolve(options: Namespace) -> int:
             _confirm_entries(options, ledger_path, filled_rows, changed_count)
             ledger.resolve(ledger_path, resolutions)
     options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
-    print_result(f"{format_count(changed_count, 'row')} resolved. The next import sends those without an agent.")
+    print_result(
+        f"{format_count(changed_count, 'row')} recorded. The next import sends the rows with the entry {_NO_AGENT_ENTRY}."
+    )
     return DONE
 
 
@@ -126,16 +153,20 @@ def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[Report
         )
         hidden_count = len(suspicious_rows) - _MAX_UNRESOLVED_SHOWN
         more_text = f" and {hidden_count:,} more" if hidden_count > 0 else ""
-        if options.yes:
+        # Without a terminal, the advice to use --yes would lead here again.
+        if options.yes or not is_terminal(sys.stdin):
             raise CommandError(
-                f"these entries in agent_id do not look like identifiers: {shown_entries}{more_text}. If there is no agent, write "
-                f"{_NO_AGENT_ENTRY}. If they are identifiers, run the command without --yes, and confirm them"
+                f"Nothing was recorded: these entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. If you do not "
+                f"know yet whether there is an agent, leave agent_id empty. Enter {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}. If the entries are "
+                "ids, repeat the command in a terminal, without --yes, and confirm them."
             )
         confirm(
-            f"These entries in agent_id do not look like identifiers: {shown_entries}{more_text}. Are they the identifiers of agents?"
+            f"These entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. Are they ids of agents?"
         )
     if not options.yes:
-        confirm(f"Record what became of {format_count(changed_count, 'row')} in {ledger_display_name(options.ledger)}?")
+        confirm(
+            f"Record the entries for {format_count(changed_count, 'row')} in {ledger_display_name(options.ledger)}?"
+        )
 
 
 def _looks_like_words(identifier: str) -> bool:
@@ -148,7 +179,7 @@ def _looks_like_words(identifier: str) -> bool:
 def set_base_url(options: Namespace) -> int:
     """Records the service's new base URL."""
     ledger.set_base_url(_get_existing_ledger(options), options.url)
-    print_result(f"{ledger_display_name(options.ledger)} is the ledger of {escape_controls(options.url)} from now on.")
+    print_result(f"{ledger_display_name(options.ledger)} is now the ledger for {escape_controls(options.url)}.")
     return DONE
 
 
@@ -156,7 +187,7 @@ def backup(options: Namespace) -> int:
     """Copies a ledger to a new file."""
     ledger.backup(_get_existing_ledger(options), options.file)
     print_result(
-        f"{escape_controls(options.file)} is a copy of {ledger_display_name(options.ledger)}. Keep it as a backup only: it does not know rows that are sent later."
+        f"{escape_controls(options.file)} is a copy of {ledger_display_name(options.ledger)}. Keep it only as a backup: an import with the copy would send rows again that are sent after this moment."
     )
     return DONE
 
@@ -164,18 +195,49 @@ def backup(options: Namespace) -> int:
 def init(options: Namespace) -> int:
     """Creates the tables in a database."""
     ledger.init(_get_existing_ledger(options))
-    print_result(f"{ledger_display_name(options.ledger)} is ready.")
+    print_result(f"{ledger_display_name(options.ledger)} is ready for imports.")
     return DONE
 
 
 @contextmanager
-def _name_rows_in_errors(path: Path, report_rows: Sequence[ReportRow]) -> Iterator[None]:
-    """Replaces the index of an entry in errors of the ledger with the number of the report's row."""
+def _name_rows_in_errors(
+    ledger_path: str, path: Path, rows: Sequence[ReportRow], resolutions: Mapping[str, str | None]
+) -> Iterator[None]:
+    """Converts errors of the ledger that concern an entry to messages about the report's row."""
     try:
         yield
     except LedgerError as error:
-        message = format_error(error)
-        if error.index is not None:
-            row = f"row {report_rows[error.index].row} of {file_display_name(path)}"
-            message = message.replace(f"the entry at index {error.index}", row)
+        if error.index is None:
+            raise
+        row = rows[error.index]
+        reason = _explain_rejection(ledger_path, row.key, resolutions[row.key])
+        message = f"Nothing was recorded. Row {row.row} of {file_display_name(path)}: {reason}"
         raise CommandError(message, exit_code_for(error)) from None
+
+
+def _explain_rejection(ledger_path: str, key: str, agent_id: str | None) -> str:
+    """Explains why the ledger rejects an entry, by checking the entry without the others, then without its agent."""
+    if _is_accepted(ledger_path, key, agent_id):
+        return "another row of the file has the same key or the same agent. Remove the entry of one of them."
+    if _is_accepted(ledger_path, key, None):
+        return (
+            "agent_id is not the id of an agent, or the ledger has this agent for another row. Enter the id that the service "
+            f"uses, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
+        )
+    (ledger_row,) = ledger.look_up(ledger_path, [key])
+    if ledger_row is None:
+        return (
+            "the ledger (the list of rows already sent) does not have its key (the value that identifies the row). Enter the key "
+            "exactly as in the report of the import. A spreadsheet may have changed it, as in 123 for 00123."
+        )
+    if ledger_row.in_flight:
+        return "an import is sending this row now. Wait until that import has ended, then look at its report."
+    return "the service has confirmed that it created this agent. Remove the entry, or enter the agent's id as in the report."
+
+
+def _is_accepted(ledger_path: str, key: str, agent_id: str | None) -> bool:
+    try:
+        ledger.resolve(ledger_path, {key: agent_id}, dry_run=True)
+    except LedgerError:
+        return False
+    return True

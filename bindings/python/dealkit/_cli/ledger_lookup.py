@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dealkit import LedgerError, ledger
-from dealkit._cli.error_messages import format_error
+from dealkit._cli.error_messages import exit_code_for, format_error
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import file_display_name
 from dealkit._cli.import_rows import BATCH_SIZE, ImportRows, RowResult, import_outcome
 from dealkit._cli.service import service_url
-from dealkit._cli.terminal import escape_controls, print_result
+from dealkit._cli.terminal import escape_controls, format_command, ledger_display_name, print_result
 
 
 def choose_ledger(options: Namespace) -> str | Path | None:
@@ -25,7 +25,7 @@ def choose_ledger(options: Namespace) -> str | Path | None:
     """
     if options.ledger is not None:
         if not options.ledger:
-            raise CommandError("--ledger needs the name of a file, or the URL of a database")
+            raise CommandError("--ledger is empty. Give it the name of a file, or the URL of a database.")
         return ledger.path(options.ledger) or options.ledger
     service_name = re.sub(r"[^a-z0-9.]+", "-", service_url(options).lower().partition("://")[2])[:100].strip("-.")
     return Path(options.file).parent / f"agents-{service_name}.ledger" if service_name else None
@@ -45,6 +45,7 @@ def record_earlier_outcomes(
         # Reads the whole ledger, so that a damaged one raises an error before any result is shown or written.
         ledger.summary(path)
     base_url = service_url(options) or None
+    _reject_unsuitable_ledger(path, rows.key_name, base_url)
     for batch in _batches(rows):
         keys = [row.key for row, _ in batch]
         ledger_rows = ledger.look_up(
@@ -53,6 +54,8 @@ def record_earlier_outcomes(
         for (row, _), ledger_row in zip(batch, ledger_rows, strict=True):
             if ledger_row is None or (options.resend_unknown and ledger_row.outcome == "unknown"):
                 continue
+            if ledger_row.outcome == "rejected" and ledger_row.request_differs:
+                continue  # the row was corrected, and is sent again
             result = _result_from_ledger(row, ledger_row, ROW_CHANGED if ledger_row.request_differs else "")
             rows.record_result(result)
             known_counts[result.outcome] += 1
@@ -66,14 +69,42 @@ def record_earlier_outcomes(
             if ledger_row is not None:
                 rows.record_result(
                     _result_from_ledger(
-                        row, ledger_row, f"the row has become invalid, and nothing was sent: {row.message}"
+                        row,
+                        ledger_row,
+                        f"The row was sent earlier, but is no longer valid. Nothing was sent: {row.message}",
                     )
                 )
     return known_counts, changed_numbers
 
 
-CHANGE_NOT_SENT = "this change is not sent"
-ROW_CHANGED = f"the row has changed since it was sent: {CHANGE_NOT_SENT}"
+def _reject_unsuitable_ledger(path: str | Path, key_name: str, base_url: str | None) -> None:
+    """Raises CommandError if the ledger identifies rows by another column, or is for another service."""
+    try:
+        ledger.look_up(path, [], key_name=key_name, service=base_url)
+    except LedgerError as error:
+        if error.reason not in ("other_keys", "other_service"):
+            raise
+        summary, name = ledger.summary(path), ledger_display_name(path)
+        message = f"Nothing was sent: {name}, the ledger (the list of rows already sent), "
+        if error.reason == "other_keys":
+            message += (
+                f"identifies rows by the column {escape_controls(summary.key_name or '')}, but this import by {escape_controls(key_name)}. "
+                "By another column, it would find none of its rows, and every agent would be created again. Choose the earlier "
+                "column with --key. If that column has been renamed, give it its old name again."
+            )
+        else:
+            message += (
+                f"is for the service {escape_controls(summary.service)}, but this import is for {escape_controls(base_url or '')}. If the "
+                "service only has a new address, and still has the same agents, record the new address, then repeat the import:\n"
+                f"  {format_command(['ledger', 'set-base-url', str(path), base_url or ''])}\n"
+                "If it is a different service, with other agents, leave out --ledger, and the variable DEALKIT_LEDGER: each service "
+                "has its own ledger. If you are not sure, ask the service's operator first."
+            )
+        raise CommandError(message, exit_code_for(error)) from None
+
+
+CHANGE_NOT_SENT = "not sent: this interface cannot change an agent"
+ROW_CHANGED = f"Changed since the last import; {CHANGE_NOT_SENT}"
 """The message for a row that has changed since it was sent."""
 
 
@@ -139,14 +170,14 @@ def find_other_ledgers(own_ledger: str | Path, rows: ImportRows, options: Namesp
         except LedgerError as error:
             other_ledgers.append(path)
             print_result(
-                f"{file_display_name(path)}, another ledger, cannot be read: {format_error(error)}. It may have some of these rows."
+                f"{file_display_name(path)}, another ledger (list of rows already sent), cannot be read. It may have some of these rows. Reason: {format_error(error)}."
             )
             continue
         if number:
             other_ledgers.append(path)
             print_result(
-                f"{file_display_name(path)}, another ledger, has {number:,} of these rows. This import does not use it, so it would send "
-                "all of its rows."
+                f"{file_display_name(path)}, another ledger (list of rows already sent), has {number:,} of these rows. This import does not use "
+                "that ledger, so it would send these rows again."
             )
     return other_ledgers
 

@@ -23,7 +23,7 @@ from dealkit._cli.deal_ids import FAILED_COLUMNS, DealIds
 from dealkit._cli.excel_tables import SHEET_NAME, is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.export_formats import ExportFormat
-from dealkit._cli.files import file_display_name, open_replacement, output_file_exists
+from dealkit._cli.files import explain_os_error, file_display_name, open_replacement, output_file_exists
 
 # Identifies the file type and its version in SQLite's header.
 _APPLICATION_ID = int.from_bytes(b"dea7")
@@ -102,12 +102,13 @@ class PartialExport:
             code = getattr(error, "sqlite_errorcode", None)
             if code == sqlite3.SQLITE_BUSY:
                 raise _LockedByOtherProcess(
-                    f"another dealkit process is writing {file_display_name(self._out)}"
+                    f"{file_display_name(self._out)} is being written by another dealkit command. Wait until that command has ended."
                 ) from None
             if code not in (None, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise
             raise CommandError(
-                f"{file_display_name(self._path)} is not of a stopped export: move it away, or choose another --out"
+                f"{file_display_name(self._path)} was not written by dealkit, so it was left unchanged. Move it to another folder, or choose "
+                "another name with --out."
             ) from None
 
     def _start_or_resume(self, job: str, *, is_new: bool) -> None:
@@ -120,8 +121,8 @@ class PartialExport:
             execute("CREATE TABLE job AS SELECT ? AS job", [job])
         elif execute("SELECT job FROM job").fetchone() != (job,):
             raise CommandError(
-                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service, or with another "
-                "--delimiter. Run that one again to continue it, choose another --out, or remove the file to start over"
+                f"{file_display_name(self._path)} belongs to a stopped export of other ids or from another service, or with another --delimiter. To "
+                "continue that export, repeat its command. To keep it for later, choose another name with --out. To start over, delete the file."
             )
         self.saved = execute("SELECT coalesce(max(next), 0) FROM deal_groups").fetchone()[0]
         execute("COMMIT")
@@ -221,8 +222,8 @@ class PartialExport:
 
     def _damage_error(self) -> DamagedPartialExport:
         return DamagedPartialExport(
-            f"{file_display_name(self._path)}, which has what an earlier run has retrieved, is damaged: move it away, and run the same command "
-            "again to retrieve all deals",
+            f"{file_display_name(self._path)}, which has the deals of a stopped export, is damaged. Move it to another folder, and repeat "
+            "the command to retrieve all deals again.",
             UNWRITABLE,
         )
 
@@ -234,7 +235,7 @@ class PartialExport:
             # The lowest byte of SQLite's extended code is the primary code.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
                 raise self._damage_error() from None
-            reason = getattr(error, "strerror", None) or error
+            reason = explain_os_error(error) if isinstance(error, OSError) else error
             raise CommandError(f"{file_display_name(self._out)} cannot be written: {reason}", UNWRITABLE) from error
 
 
@@ -247,11 +248,13 @@ def _reject_existing_failures(failures_file: Path, *, overwrite: bool) -> None:
     """Raises an error instead of overwriting a list of failures, which may still be needed."""
     if not _is_failure_list(failures_file):
         raise CommandError(
-            f"{file_display_name(failures_file)} was not written by dealkit: move it away, or choose another --out"
+            f"{file_display_name(failures_file)} was not written by dealkit, so it was left unchanged. Move it to another "
+            "folder, or choose another name with --out."
         )
     if not overwrite:
         raise CommandError(
-            f"{file_display_name(failures_file)} exists; choose another --out, or replace it with --overwrite"
+            f"{file_display_name(failures_file)}, the list of failed deals of an earlier export, already exists. Choose another name "
+            "with --out, or use --overwrite to replace the list."
         )
 
 

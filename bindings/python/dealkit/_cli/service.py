@@ -24,6 +24,7 @@ from dealkit import (
 )
 from dealkit._cli.error_messages import exit_code_for, format_error_with_advice
 from dealkit._cli.exit_codes import DONE, SERVICE_FAILED, CommandError
+from dealkit._cli.shells import set_variable_lines
 from dealkit._cli.terminal import (
     colorize,
     escape_controls,
@@ -33,24 +34,19 @@ from dealkit._cli.terminal import (
     print_result,
 )
 
-_NO_KEY_MESSAGE = """\
-the service key is missing: put it into the environment variable DEALKIT_SERVICE_KEY. To keep it out of your shell's history, let \
-the shell ask for it:
-  read -rs DEALKIT_SERVICE_KEY && export DEALKIT_SERVICE_KEY
-Or put the path of a file with the key into DEALKIT_SERVICE_KEY_FILE."""
-
 NO_BASE_URL_MESSAGE = """\
-the address of the service is missing: pass it with --base-url https://deals.example.com, or put it into the environment variable \
-DEALKIT_BASE_URL"""
+The address of the service is missing. Add it to the command, as in --base-url https://deals.example.com, or put it into the \
+environment variable DEALKIT_BASE_URL."""
 
 _KEY_NOT_CHECKED = """\
-Something responds, but to a made-up key as it does to yours, so nothing looks at keys there. Check the base URL, its path too."""
+The response to a made-up key is the same as to yours, so keys seem not to be checked at this address. Check the service's \
+address (base URL), with its path."""
 
 
 def make_client(options: Namespace, *, max_retries: int | None = None) -> Client:
     """Creates a client from the options of the command line."""
     if not (_environment_variable("DEALKIT_SERVICE_KEY") or os.environ.get("DEALKIT_SERVICE_KEY_FILE")):
-        raise CommandError(_NO_KEY_MESSAGE)
+        raise CommandError(_missing_key_message())
     if not service_url(options):
         raise CommandError(NO_BASE_URL_MESSAGE)
     return Client(
@@ -65,6 +61,16 @@ def make_client(options: Namespace, *, max_retries: int | None = None) -> Client
     )
 
 
+def _missing_key_message() -> str:
+    lines = "\n".join(f"  {line}" for line in set_variable_lines("DEALKIT_SERVICE_KEY"))
+    return (
+        "The service key (your password for the service) is missing. To enter it, run this line, and type or paste the key:\n"
+        f"{lines}\n"
+        "Then repeat the command in the same window. If the key is in a file, put the name of the file into the environment "
+        "variable DEALKIT_SERVICE_KEY_FILE instead."
+    )
+
+
 def service_url(options: Namespace) -> str:
     """Returns the base URL that the user has given, or an empty string."""
     url: str = options.base_url or _environment_variable("DEALKIT_BASE_URL")
@@ -74,7 +80,7 @@ def service_url(options: Namespace) -> str:
 def _environment_variable(name: str) -> str:
     value = os.environ.get(name, "")
     if not is_valid_unicode(value):
-        raise CommandError(f"the environment variable {name} is not valid text")
+        raise CommandError(f"The environment variable {name} contains characters that are not text. Set it again.")
     return value
 
 
@@ -109,7 +115,7 @@ def show_deal(options: Namespace) -> int:
 def check_service(options: Namespace) -> int:
     """Checks whether the service responds and accepts the key."""
     if options.deal:
-        raise CommandError("--deal belongs to --conformance, which is missing")
+        raise CommandError("--deal works only together with --conformance. Add --conformance, or remove --deal.")
     with make_client(options, max_retries=0) as client:
         start_time = time.monotonic()
         response = probe_service(client)

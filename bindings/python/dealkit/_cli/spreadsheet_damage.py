@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple
 
-from dealkit._cli.columns import METADATA
+from dealkit._cli.agent_fields import METADATA
 
 
 class Damage(NamedTuple):

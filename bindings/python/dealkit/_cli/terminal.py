@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import select
-import shlex
 import shutil
 import stat
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dealkit._cli.exit_codes import INCOMPLETE, CommandError
+from dealkit._cli.shells import quote
 from dealkit._cli.signals import is_stopping
 from dealkit.ledger import display_name
 
@@ -37,8 +37,9 @@ _MIN_LAST_COLUMN_WIDTH = 24
 # The maximum time, in seconds, to wait until a message can be written.
 _MESSAGE_WAIT = 1.0
 
-# The largest write that a pipe accepts without blocking, once select reports it as writable.
-_PIPE_BUF = getattr(select, "PIPE_BUF", 512)
+# The largest write that a pipe accepts without blocking, once select reports it as writable. Windows has no such limit,
+# and its console needs whole characters.
+_PIPE_BUF: int | None = getattr(select, "PIPE_BUF", None)
 
 
 def print_result(text: str = "") -> None:
@@ -80,10 +81,14 @@ def _write_to_stderr(text: str, seconds: float = _MESSAGE_WAIT) -> None:
     except OSError:
         sys.stderr.write(text)  # standard error is replaced by an object in memory
         return
+    # On Windows, the raw stream of a console writes UTF-8 as Unicode. `os.write` would write it in the console's code
+    # page.
+    raw: Any = sys.stderr.buffer
+    raw = getattr(raw, "raw", raw)
     data = text.encode(sys.stderr.encoding, "replace")
     try:
         while data and _is_writable(descriptor, seconds):
-            data = data[os.write(descriptor, data[:_PIPE_BUF]) :]
+            data = data[raw.write(data[:_PIPE_BUF]) or 0 :]
     except OSError:
         pass  # the stream is closed, its disk is full, or the terminal is closed
 
@@ -256,7 +261,7 @@ def _format_value(value: Any) -> str:
 def confirm(question: str) -> None:
     """Asks the user to confirm. Raises CommandError if the user declines or cannot be asked."""
     if not is_terminal(sys.stdin):
-        raise CommandError("nobody can be asked to confirm this: check what is shown above, then add --yes")
+        raise CommandError("Cannot ask for confirmation: input is not a terminal. Review the output, then use --yes.")
     # The user must see the output before the question.
     sys.stdout.flush()
     try:
@@ -266,7 +271,7 @@ def confirm(question: str) -> None:
         _write_to_stderr("\n")
         raise
     if answer.strip().lower() not in ("y", "yes"):
-        raise CommandError("nothing was done", INCOMPLETE)
+        raise CommandError("Nothing was done, because the answer was not y.", INCOMPLETE)
 
 
 def choose(question: str, choices: Sequence[str], advice: str) -> str:
@@ -284,7 +289,9 @@ def choose(question: str, choices: Sequence[str], advice: str) -> str:
         _write_to_stderr("\n")
         raise
     if not (answer.isdecimal() and 1 <= int(answer) <= len(choices)):
-        raise CommandError("nothing was done", INCOMPLETE)
+        raise CommandError(
+            f"Nothing was done, because the answer was not a number from 1 to {len(choices)}.", INCOMPLETE
+        )
     return choices[int(answer) - 1]
 
 
@@ -294,17 +301,22 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_command(arguments: Sequence[str]) -> str:
-    """Formats a command that a person can type again. A ledger's URL is shown without user and password."""
+    """Formats a command that the user can enter again in the shell. A ledger's URL is shown without user and password.
+
+    Leaves out --resend-unknown: the repeated command would send unknown rows once more, and could create agents twice.
+    """
     parts = []
     for index, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
+        if argument == "--resend-unknown":
+            continue
         if equals and option == "--ledger":
             parts.append(f"{option}={ledger_display_name(value)}")
         elif arguments[index - 1 : index] == ["--ledger"] or (index == 2 and arguments[0] == "ledger"):
             parts.append(ledger_display_name(argument))
         else:
             parts.append(escape_controls(argument))
-    return f"dealkit {shlex.join(parts)}"
+    return f"dealkit {quote(parts)}"
 
 
 def ledger_display_name(ledger: str | Path) -> str:

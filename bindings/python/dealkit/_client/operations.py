@@ -47,6 +47,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         ledger: str | PathLike[str],
         key_name: str | None = ...,
         resend_unknown: bool = ...,
+        resend_corrected: bool = ...,
         wait_in_flight: bool = ...,
         detached: bool = ...,
         validate: bool = ...,

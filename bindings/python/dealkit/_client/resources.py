@@ -144,6 +144,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         ledger: str | PathLike[str],
         key_name: str | None = None,
         resend_unknown: bool = False,
+        resend_corrected: bool = False,
         wait_in_flight: bool = False,
         detached: bool = False,
         validate: bool = True,
@@ -168,8 +169,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         - ``in_flight`` is true: another call or job is sending the same key now. Try again shortly.
         - ``outcome`` is ``"unknown"``: an earlier request may have created the agent. Find out whether it did, and
           record the answer with ``dealkit.ledger.resolve``.
-        - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Record with
-          ``dealkit.ledger.resolve`` that there is no agent, and send the corrected request with the same key.
+        - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Correct the request,
+          and send it with the same key and ``resend_corrected``. Or record with ``dealkit.ledger.resolve`` that there
+          is no agent, and then send it.
 
         The client leaves the 16 most recently used ledgers open until it is closed. Opening a ledger never blocks an
         event loop. If an outcome cannot be written to the ledger, ``ledger_error`` has the reason. The outcome is then
@@ -183,6 +185,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 LedgerError is raised, because the ledger would recognise no key.
             resend_unknown: Whether to send the request even if the outcome of the key is unknown. If an earlier request
                 did create the agent, there are then two agents.
+            resend_corrected: Whether to send the request if the service rejected an earlier request with the key, and
+                this request differs from it.
             wait_in_flight: Whether to wait while another call or job is sending the key, for up to this call's timeout.
             detached: Whether the create continues if the awaiting task is cancelled. If False, cancelling aborts the
                 request. If the request was already sent, the outcome of the key is then unknown. Use True in a web
@@ -207,6 +211,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             ledger=ledger,
             key_name=key_name,
             resend_unknown=resend_unknown,
+            resend_corrected=resend_corrected,
             wait_in_flight=wait_in_flight,
         )
         return self._style.send_create_once(  # type: ignore[no-any-return]
@@ -226,6 +231,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         ledger: str | PathLike[str] | None = None,
         key: str | Callable[[CreateAgentParams], str] | None = None,
         resend_unknown: bool = False,
+        resend_corrected: bool = False,
         resolve: Resolve | None = None,
         wait_in_flight: bool = False,
         **options: Unpack[CallOptions],
@@ -259,9 +265,10 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         A result that the ledger has from an earlier run is marked ``from_ledger``. It depends on the recorded outcome:
 
         - The agent was created: the result has its ``agent_id``.
-        - The service rejected the row: the result has an ``AlreadyAttemptedError``. To have the row sent again, record
-          that it has no agent with ``dealkit.ledger.resolve``. But if the row was rejected for a reason unrelated to
-          its content (a 401, 404, 429 or a redirect, for example), it is sent again anyway.
+        - The service rejected the row: the result has an ``AlreadyAttemptedError``. To have the corrected row sent, use
+          ``resend_corrected``, or record that the row has no agent with ``dealkit.ledger.resolve``. But if the row was
+          rejected for a reason unrelated to its content (a 401, 404, 429 or a redirect, for example), it is sent again
+          anyway.
         - It is unknown whether the agent was created: the result has an ``AlreadyAttemptedError`` with the outcome
           ``unknown``. Find out whether the agent exists, and record the answer with ``dealkit.ledger.resolve``, or pass
           a function ``resolve``.
@@ -294,6 +301,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 create every agent again. Required with ``ledger``, and not allowed without it.
             resend_unknown: Whether to send rows again whose outcome in the ledger is unknown, without looking up their
                 agents. If an earlier run did create the agent, there are then two agents.
+            resend_corrected: Whether to send rows again that the service rejected and whose requests have changed since.
+                A rejected row with the same request stays rejected. A row with another key is a new row.
             resolve: A function that looks up whether the agent of a row with an unknown outcome exists. It takes a
                 ``dealkit.ledger.UnresolvedRow``. It returns the agent's id, which resolves the row; False if there is
                 certainly no agent, and then the row is sent; or None if it cannot know, and then the outcome stays
@@ -314,6 +323,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             ledger=ledger,
             key=key,
             resend_unknown=resend_unknown,
+            resend_corrected=resend_corrected,
             resolve=resolve,
             wait_in_flight=wait_in_flight,
             validate=validate,

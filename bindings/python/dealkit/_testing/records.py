@@ -60,19 +60,32 @@ def request_from_entry(entry: dict[str, Any]) -> RecordedRequest:
     return RecordedRequest(**fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_HIDDEN_ARGUMENTS = {"body", "request_header", "request_body"}
+"""The arguments of a fault that can contain secrets or personal data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PendingFault:
-    """A fault, added with ``Sandbox.fail_next``, that can still apply to requests."""
+    """A fault, added with ``Sandbox.fail_next``, that can still apply to requests. Its ``repr`` omits bodies and
+    headers."""
 
     id: int
     """The fault's number, from 1, in the order of addition."""
     arguments: Mapping[str, Any] = field(hash=False)
     """The arguments of ``Sandbox.fail_next``: ``sandbox.fail_next(**fault.arguments)`` adds the fault again."""
     matched: int
-    """The number of requests that matched its ``method`` and ``path``, including those that its ``after`` or
-    ``probability`` excluded."""
+    """The number of requests that matched its ``method``, ``path``, ``request_header`` and ``request_body``, including
+    those that its ``after`` or ``probability`` excluded."""
     applied: int
     """The number of requests to which the fault was applied."""
+
+    def __repr__(self) -> str:
+        arguments = (
+            f"{name}={'<hidden>' if name in _HIDDEN_ARGUMENTS else repr(value)}"
+            for name, value in self.arguments.items()
+        )
+        counts = f"matched={self.matched}, applied={self.applied}"
+        return f"PendingFault(id={self.id}, {', '.join(arguments)}, {counts})"
 
 
 def fault_from_entry(entry: dict[str, Any]) -> PendingFault:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from decimal import Decimal
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -36,6 +38,10 @@ VARIANTS: tuple[str, ...] = _native.VARIANTS
 behavior of real services where the specification leaves details open."""
 
 
+_VERIFICATION_FAILED = "urn:dealkit:problem:verification-failed"
+"""The type of problem in the response to a verification that failed."""
+
+
 def _deal_to_json(name: str, deal: DealLike) -> str:
     if isinstance(deal, Deal):
         return deal.to_json()
@@ -54,6 +60,8 @@ def _deal_to_json(name: str, deal: DealLike) -> str:
 def _start_server(settings: dict[str, Any]) -> _native.NativeSandbox:
     deals = settings.pop("deals")
     json_deals = None
+    if settings["deals_file"] is not None:
+        settings["deals_file"] = [file_path("deals_file", settings["deals_file"])]
     if deals is not None:
         if isinstance(deals, str | bytes) or hasattr(deals, "keys") or not hasattr(deals, "__iter__"):
             raise TypeError(f"deals must be an iterable of deals, not {type(deals).__name__}")
@@ -106,6 +114,7 @@ class Sandbox:
         self,
         deals: Iterable[DealLike] | None = None,
         *,
+        deals_file: Path | None = None,
         generate: int | None = None,
         seed: int = 0,
         service_key: str | None = None,
@@ -127,6 +136,7 @@ class Sandbox:
         Args:
             deals: The deals to serve: mappings, JSON texts (served byte for byte) or ``Deal`` objects. Default: three
                 sample deals, ``d_1``, ``d_2`` and ``d_3``.
+            deals_file: A file of deals to serve, as written by ``save_deals``: a JSON array, or one deal per line.
             generate: The number of deals to generate, ``g_0``, ``g_1`` and so on; at most a million.
             seed: The random seed for generated deals. Equal seeds give equal deals.
             service_key: The key that requests must have. Default: ``sandbox-key``.
@@ -216,7 +226,12 @@ class Sandbox:
 
         Raises:
             ConfigError: The control interface rejects the call.
+            AssertionError: A verification failed.
         """
+        return self._parse(self._exchange(method, path, body, **query))
+
+    def _exchange(self, method: str, path: str, body: object = None, /, **query: object) -> bytes:
+        """Calls the control interface and returns the body of its response."""
         parameters = {name: value for name, value in query.items() if value is not None}
         text = (
             ""
@@ -226,14 +241,23 @@ class Sandbox:
             else unwrap(_native.json_text("body", to_builtin_types(body)))
         )
         status, response = unwrap(self._server.call(method, f"{path}?{urlencode(parameters)}", text))
+        if status < 400:
+            return response
+        problem = self._parse(response)
         try:
-            parsed_response: Any = json.loads(response, parse_float=Decimal) if response else None
-            rejection = parsed_response["detail"] if status >= 400 else None
-        except (ValueError, LookupError, TypeError):
-            raise RuntimeError(f"{self.url} does not respond as a sandbox does") from None
-        if rejection is not None:
-            raise ConfigError(rejection)
-        return parsed_response
+            error = AssertionError if problem["type"] == _VERIFICATION_FAILED else ConfigError
+            raise error(problem["detail"])
+        except (LookupError, TypeError):
+            raise self._not_a_sandbox() from None
+
+    def _parse(self, response: bytes) -> Any:
+        try:
+            return json.loads(response, parse_float=Decimal) if response else None
+        except ValueError:
+            raise self._not_a_sandbox() from None
+
+    def _not_a_sandbox(self) -> RuntimeError:
+        return RuntimeError(f"{self.url} does not respond as a sandbox does")
 
     def _list_entries(self, name: str, /, **query: object) -> list[Any]:
         """Reads all pages of a list."""
@@ -350,6 +374,45 @@ class Sandbox:
         matching_count = len(self._list_entries("requests", **filters, wait=0))
         raise TimeoutError(f"{matching_count} of {count} requests arrived in time")
 
+    @sealed
+    def verify(
+        self,
+        *,
+        method: str | None = None,
+        path: str | None = None,
+        headers: Mapping[str, str | Literal[True]] | None = None,
+        body: Mapping[str, object] | None = None,
+        times: int = 1,
+    ) -> None:
+        """Checks that exactly ``times`` of the ``requests`` match the arguments.
+
+        >>> with Sandbox() as sandbox, sandbox.client() as client:
+        ...     agent = client.agents.create(email="ada@example.com", first_name="Ada", last_name="Lovelace", profile={})
+        ...     sandbox.verify(method="POST", path="/v1/agents", body={"email": "ada@example.com"})
+        ...     sandbox.verify(path="/v1/agents", body={"email": "bob@example.com"})
+        Traceback (most recent call last):
+        ...
+        AssertionError: expected 1 request: /v1/agents with a body; found 0
+        These requests have arrived:
+          1. POST /v1/agents 201: differs in body /email
+
+        Args:
+            method: Only requests with this method, such as ``"POST"``.
+            path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
+            headers: Only requests with these headers: names, which are case-insensitive, and for each its value, or
+                True for any value. The values of secrets such as ``x-service-key`` are not recorded.
+            body: Only requests whose body contains this object: all its fields, at every depth. Lists must have the
+                same length, and numbers the same value.
+            times: The number of matching requests.
+
+        Raises:
+            AssertionError: Another number of requests match. The message lists the requests that arrived and what
+                differs, without values.
+            ValueError: The arguments are invalid, or no request can have this method and path.
+        """
+        pattern = {"method": method, "path": path, "headers": headers, "body": body, "times": times}
+        self._call("POST", "verify", {name: value for name, value in pattern.items() if value is not None})
+
     def clear_requests(self) -> None:
         """Clears the list of requests."""
         self._call("DELETE", "requests")
@@ -369,6 +432,8 @@ class Sandbox:
         process_then_reset: bool = False,
         method: str | None = None,
         path: str | None = None,
+        request_header: Mapping[str, str | Literal[True]] | None = None,
+        request_body: Mapping[str, object] | None = None,
         after: int | None = None,
         times: int | EllipsisType | None = ...,
         probability: float | None = None,
@@ -383,6 +448,7 @@ class Sandbox:
         ...     sandbox.fail_next(hold=True, status=503, path="/v1/deals/{id}")
         ...     sandbox.fail_next(cut="after-bytes:10", after_cut="eof", times=None, probability=0.1, seed=7)
         ...     sandbox.fail_next(process_then_reset=True, method="POST", after=3)
+        ...     sandbox.fail_next(status=422, request_body={"email": "ada@example.com"}, times=None)
 
         If several faults match a request, only the fault that was added first applies. A fault is removed when it has
         applied ``times`` times.
@@ -402,6 +468,10 @@ class Sandbox:
             process_then_reset: Process the request (create the agent), then reset the connection without a response.
             method: Only requests with this method, such as ``"POST"``.
             path: Only requests to this path; a segment in braces, as in ``/v1/deals/{id}``, matches any segment.
+            request_header: Only requests with these headers: names, which are case-insensitive, and for each its value,
+                or True for any value.
+            request_body: Only requests whose body contains this object: all its fields, at every depth. Lists must have
+                the same length, and numbers the same value.
             after: Skip this many matching requests.
             times: Apply the fault this many times; None for no limit. Default: once.
             probability: Apply the fault with this probability, from 0 to 1. Default: 1.
@@ -464,6 +534,52 @@ class Sandbox:
         except (ValueError, LookupError, TypeError):
             id = "unknown"  # The deal is invalid. The sandbox's response reports the error.
         self._call("PUT", f"deals/{quote(id, safe='', errors='replace')}", json_deal)
+
+    @sealed
+    def save_deals(self, path: Path) -> None:
+        """Saves the present deals to a file, a JSON array with each deal as it is served, byte for byte.
+        ``Sandbox(deals_file=…)`` and ``dealkit-server --deals`` read such a file.
+
+        Raises:
+            OSError: The file cannot be written. An existing file stays unchanged.
+        """
+        file_name = file_path("path", path)
+        new_file_name = f"{file_name}.part"
+        try:
+            with open(new_file_name, "wb") as file:
+                separator, after = b"[\n", None
+                while (deals := self._exchange("GET", "deals.json", limit=1000, after=after)) != b"[]\n":
+                    file.write(separator + deals.removeprefix(b"[\n").removesuffix(b"\n]\n"))
+                    separator, after = b",\n", json.loads(deals)[-1]["id"]
+                file.write(b"[]\n" if after is None else b"\n]\n")
+            os.replace(new_file_name, file_name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(new_file_name)
+            raise
+
+    @sealed
+    def reload_deals(self) -> None:
+        """Reads the file of deals again, and replaces all deals. Agents, faults and requests stay. The file is
+        ``deals_file``, or after ``attach`` the file of the server's flag ``--deals``.
+
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "deals.json"
+        ...     with Sandbox([{"id": "won", "status": "CLOSED"}]) as sandbox:
+        ...         sandbox.save_deals(file)
+        ...     with Sandbox(deals_file=file) as sandbox, sandbox.client() as client:
+        ...         _ = file.write_text(file.read_text().replace("CLOSED", "OPEN"))
+        ...         sandbox.reload_deals()
+        ...         print(client.deals.retrieve("won").status)
+        OPEN
+
+        Raises:
+            ValueError: There is no file, it cannot be read, or deals are invalid. The message names each invalid deal
+                by its file, line or index, and JSON pointer. The deals stay unchanged.
+        """
+        self._call("POST", "reload")
 
     def reset(self) -> None:
         """Restores the initial state: removes all agents, added deals, faults and recorded requests, drops held

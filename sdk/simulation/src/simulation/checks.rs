@@ -38,6 +38,27 @@ impl Simulation {
                         "process {number} sends {key} although other jobs may consider it dead: the ledger has {entries:?}"
                     ));
                 }
+                if !is_resent {
+                    self.check_correction(process, key, &entries);
+                }
+            }
+        }
+    }
+
+    /// Checks that a row that the service has rejected is sent again only if its request has changed and its process sends
+    /// corrected rows.
+    fn check_correction(&self, process: &Process, key: &str, entries: &[CommittedEntry]) {
+        let number = process.number;
+        let may_correct = self.state().correcting_processes.contains(&number);
+        for (earlier, claim) in entries.iter().zip(entries.iter().skip(1)) {
+            let is_sent_again = claim.state == "sending" && claim.process == Some(number);
+            // The other statuses with which the simulated service rejects requests are not about their content.
+            let is_rejected = earlier.state == "rejected" && earlier.status == Some(422);
+            let is_corrected = may_correct && earlier.request != claim.request;
+            if is_sent_again && is_rejected && !is_corrected {
+                self.report_violation(format!(
+                    "process {number} sends {key}, which was rejected and not corrected: the ledger has {entries:?}"
+                ));
             }
         }
     }

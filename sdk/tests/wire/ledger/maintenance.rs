@@ -207,6 +207,7 @@ async fn options_that_need_a_ledger_send_nothing_without_one() {
     let look = async |_| Ok::<_, String>(Resolution::NoAgent);
     for job in [
         job().resend_unknown(),
+        job().resend_corrected(),
         job().wait_in_flight(),
         job().resolve(look),
     ] {

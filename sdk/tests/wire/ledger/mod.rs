@@ -1,8 +1,10 @@
 //! Jobs with a ledger, one module per promise of a ledger. Tests that apply to both kinds of database run with both.
 #![cfg(all(feature = "blocking", feature = "ledger-postgres"))]
 
+use std::vec::IntoIter;
+
 use dealkit::{
-    Client, Creation, KeyedRow, Outcome, blocking,
+    Client, CreateMany, Creation, KeyedRow, Outcome, blocking,
     ledger::{Ledger, LedgerError, LedgerErrorKind},
 };
 use tempfile::TempDir;
@@ -34,6 +36,8 @@ macro_rules! test_both_databases {
 
 /// Cancelled rows are recorded with the outcome that is known by then.
 mod cancellation;
+/// Rows that the service rejected are sent again if they were corrected.
+mod corrected_rows;
 /// Files that are no ledgers are left unchanged, and a ledger that another program has changed is rejected.
 mod damaged_and_foreign_files;
 /// A job sends nothing once other jobs may consider it dead.
@@ -99,6 +103,15 @@ async fn run(
     if resends_unknown {
         job = job.resend_unknown();
     }
+    run_job(peer, job, reply).await
+}
+
+/// Runs this job, and returns its results and the numbers of the rows that were sent.
+async fn run_job(
+    peer: &mut Peer,
+    job: CreateMany<IntoIter<KeyedRow>>,
+    reply: impl Fn(usize) -> Reply,
+) -> (Vec<Creation>, Vec<usize>) {
     let mut creations = job.concurrency(3).stream();
     let (mut results, mut sent) = (Vec::new(), Vec::new());
     loop {

@@ -4,8 +4,9 @@ import { button, element, escapeControls } from "./element.js";
 import { parse } from "./json.js";
 import { call } from "./sandbox.js";
 
-const [form, release, list, heading, preset, operation, times, status] = [
-  "add-fault", "release", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-status",
+const [form, release, list, heading, preset, operation, times, body, status] = [
+  "add-fault", "release", "fault-list", "faults-heading", "fault-preset", "fault-operation", "fault-times", "fault-body",
+  "fault-status",
 ].map((id) => document.getElementById(id));
 
 /** The displayed list, as JSON. */
@@ -15,6 +16,12 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   const [method, path] = operation.value ? operation.value.split(" ") : [];
   const fault = { ...JSON.parse(preset.value), method, path, times: times.value ? Number(times.value) : null };
+  try {
+    if (body.value) fault.request_body = parse(body.value);
+  } catch {
+    status.textContent = "What the body contains must be JSON.";
+    return;
+  }
   change("faults", { method: "POST", body: JSON.stringify(fault) }, "Added.");
 });
 

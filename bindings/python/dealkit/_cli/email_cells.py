@@ -1,0 +1,49 @@
+"""Explains cells that are not one bare e-mail address. The messages contain no values from the table."""
+
+from __future__ import annotations
+
+import re
+
+_ADDRESS = re.compile(r"[^\s@<>,;()\[\]\"]+@[^\s@<>,;()\[\]\"]+")
+_DISPLAY_NAME = re.compile(r"[^<>@]*<[^<>]*@[^<>]*>|[^\s@]+@[^\s@]+\s*\(.*\)|\"[^\"]*\"\s*\S+@\S+")
+_OTHER_TEXT = re.compile(r".*\s\S+@\S+\.\S+|\S+@\S+\.\S+\s.*")
+_WRITTEN_AT = re.compile(r"\S+\s*(?:\(at\)|\[at\]|\{at\}|\s+at\s+)\s*\S+", re.IGNORECASE)
+_MAX_LENGTH = 320
+
+_END_PUNCTUATION = ".,;:!?'\")]>}"
+_START_PUNCTUATION = ".,;:'\"([<{"
+
+
+def explain_email(text: str) -> str | None:
+    """Returns the mistake in a cell that is not one bare e-mail address, with advice, or None if no mistake is known."""
+    text = text.strip()
+    if len(text) > _MAX_LENGTH:
+        return "is too long for an e-mail address: keep only the address"
+    if text.lower().startswith("mailto:"):
+        return "begins with mailto: remove this word and keep the address"
+    if len(_ADDRESS.findall(text)) > 1 or len(re.findall(r"\w@\w", text)) > 1:
+        return "has two e-mail addresses: keep the one to use"
+    if _DISPLAY_NAME.fullmatch(text):
+        return "has a name or note next to the e-mail address: keep only the address"
+    if _OTHER_TEXT.fullmatch(text):
+        return "has a space, or other text next to the e-mail address: keep only the address"
+    if "@" not in text:
+        if _WRITTEN_AT.fullmatch(text):
+            return "has the word at in place of @: write @"
+        return "has no @: write the whole e-mail address" if text else None
+    if text.count("@") > 1:
+        return "has more than one @: correct the address"
+    if text.strip(_START_PUNCTUATION).rstrip(_END_PUNCTUATION) != text:
+        return "begins or ends with a punctuation mark: remove it"
+    if re.search(r"\s", text):
+        return "has a space in the e-mail address: remove it"
+    name, _, domain = text.partition("@")
+    if not name or not domain:
+        return "has only a part of an e-mail address: write the whole address"
+    if "," in text:
+        return "has a comma in the e-mail address: write a dot in its place"
+    if "." not in domain:
+        return "has no dot after the @: is the end of the address missing, such as .com?"
+    if ".." in text or domain.startswith(".") or name.endswith("."):
+        return "has a dot too many: correct the address"
+    return None

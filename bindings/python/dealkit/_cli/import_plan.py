@@ -1,0 +1,123 @@
+"""Reads the table of an import, and decides how each column and cell is read."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from dealkit._cli.cell_values import CellParser, ColumnEvidence
+from dealkit._cli.columns import ColumnMapping, is_known_column
+from dealkit._cli.csv_tables import normalize_column_name
+from dealkit._cli.excel_tables import is_workbook
+from dealkit._cli.exit_codes import CommandError
+from dealkit._cli.files import STANDARD_INPUT, is_utf8
+from dealkit._cli.import_rows import ImportRows
+from dealkit._cli.import_settings import UNDECIDED, ImportSettings, read_mapping, settings_from_options, write_mapping
+from dealkit._cli.table_source import TableSource, open_table
+from dealkit._cli.terminal import escape_controls, format_count, is_terminal
+
+# The encoding of CSV files that Windows spreadsheets in western Europe and America write, if it is not UTF-8.
+_WINDOWS_ENCODING = "cp1252"
+
+
+class ImportPlan:
+    """A table with its settings, columns and checked rows."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.path = Path(options.file)
+        self.mapping_path = Path(options.mapping) if options.mapping else None
+        own_settings = settings_from_options(options)
+        file_settings = read_mapping(self.mapping_path) if self.mapping_path else ImportSettings()
+        self.settings = own_settings.merged_with(file_settings)
+        """The settings of the import, including those that were found in the table."""
+        self.confirmations: list[str] = []
+        """Sentences about settings that a dry run has found and that the user must confirm by using its command."""
+        is_dry_run = options.dry_run
+        if is_dry_run and self.settings.encoding is None and self._is_in_windows_encoding():
+            self.settings.encoding = _WINDOWS_ENCODING
+            self.confirmations.append(
+                f"The table is not in UTF-8, and is read as {_WINDOWS_ENCODING}, the usual encoding of Windows: check the accents."
+            )
+        # A mapping file may have names that this table lacks in its header, and that identify the header nevertheless.
+        names = {normalize_column_name(name) for name in self.settings.columns}
+        may_suggest_sheet = is_dry_run and not is_terminal(sys.stdin)
+        self.source: TableSource = open_table(
+            self.path,
+            self.settings,
+            lambda name: normalize_column_name(name) in names or is_known_column(name),
+            may_suggest_sheet=may_suggest_sheet,
+        )
+        if self.source.was_sheet_chosen:
+            self.settings.sheet = self.source.sheet
+            if may_suggest_sheet:
+                self.confirmations.append(
+                    f"Of several sheets, {escape_controls(self.source.sheet or '')} is read, because its column names fit best."
+                )
+        self.rows = ImportRows(self.source.rows, len(self.source.header))
+        optional = file_settings.columns.keys() - own_settings.columns.keys()
+        self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled, optional)
+        self._confirm_columns(is_dry_run)
+        self.evidence: ColumnEvidence = self.rows.collect_evidence(self.mapping, self.settings)
+        self._add_found_settings(is_dry_run)
+        self.parser = CellParser(self.settings, self.evidence)
+        self.settings.date_formats = self.parser.date_formats
+        self.rows.check(self.mapping, self.parser, self.settings.key)
+
+    def _is_in_windows_encoding(self) -> bool:
+        if str(self.path) == STANDARD_INPUT or is_workbook(self.path) or is_utf8(self.path):
+            return False
+        with open(self.path, "rb") as file:
+            # A byte-order mark takes precedence.
+            return not file.read(2).startswith((b"\xff\xfe", b"\xfe\xff"))
+
+    def _confirm_columns(self, is_dry_run: bool) -> None:
+        """Applies the suggested columns in a dry run, and otherwise raises CommandError if there are any."""
+        suggestions = self.mapping.suggestions
+        if not suggestions:
+            return
+        texts = [
+            f"the column {name} has first and last names, which are split"
+            if "+" in target
+            else f"of the columns with the same name, {name} is used for {target}"
+            for name, target in suggestions.items()
+        ]
+        if not is_dry_run:
+            raise CommandError(
+                f"nothing was sent, because these settings need your confirmation: {'; '.join(texts)}. Run the command "
+                f"with --dry-run to see the result, or confirm them: add\n  {self.mapping.unconfirmed()}"
+            )
+        self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]
+        self.settings.columns |= suggestions
+
+    def _add_found_settings(self, is_dry_run: bool) -> None:
+        """Adds the settings that the cells show."""
+        words = {name: dict(values) for name, values in self.settings.words.items()}
+        for name, text in self.evidence.placeholders:
+            words.setdefault(name, {})[text] = ""
+        self.settings = replace(self.settings, words=words)
+        if is_dry_run and self.settings.phone_country is None and (found := self.evidence.phones.suggest_country()):
+            country, valid_count, count = found
+            self.settings.phone_country = country
+            self.confirmations.append(
+                f"Phone numbers without a country code are read as numbers of {country}: {valid_count:,} of {count:,} are valid there."
+            )
+
+    def undecided_words(self) -> dict[str, int]:
+        """Returns the words of the role column that are no roles, with the number of their rows, most frequent first."""
+        words = [*self.evidence.role_words.values()]
+        return dict(sorted(words, key=lambda item: -item[1]))
+
+    def write_mapping(self) -> None:
+        """Writes the mapping file, if there is one, with all settings."""
+        if self.mapping_path is None:
+            return
+        words = {name: dict(values) for name, values in self.settings.words.items()}
+        comments = {}
+        for word, count in self.undecided_words().items():
+            words.setdefault("role", {})[word] = UNDECIDED
+            comments["role", word] = f"  # {format_count(count, 'row')}"
+        columns = self.settings.columns | self.mapping.column_settings()
+        # Rows of another table that were corrected have neither the table's sheet nor the rows above its header.
+        write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words), comments)

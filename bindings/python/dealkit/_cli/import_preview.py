@@ -1,0 +1,230 @@
+"""The part of an import's output that comes before anything is sent: the columns, the problems, three rows as they will be
+sent, the settings to confirm or to decide, and the next command.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from itertools import islice
+from typing import Any
+
+from dealkit._cli.agent_fields import FIELDS
+from dealkit._cli.cell_values import ROLES
+from dealkit._cli.date_formats import display_format
+from dealkit._cli.import_plan import ImportPlan
+from dealkit._cli.import_rows import NOT_A_PERSON
+from dealkit._cli.shells import quote
+from dealkit._cli.terminal import (
+    colorize,
+    escape_controls,
+    format_command,
+    format_count,
+    format_pairs,
+    format_table,
+    print_result,
+)
+
+_SAMPLE_COUNT = 3
+# The number of rows in which instructive samples are searched.
+_ROWS_SEARCHED = 500
+# The maximum numbers that are shown: characters of a value, undecided words, and fields of a row.
+_MAX_VALUE_LENGTH = 40
+_MAX_WORDS_SHOWN = 20
+_MAX_FIELDS_SHOWN = 30
+
+# The options whose settings the next command states anew.
+_SETTING_OPTIONS = (
+    "--sheet",
+    "--header-row",
+    "--encoding",
+    "--map",
+    "--ignore",
+    "--map-value",
+    "--date-format",
+    "--phone-country",
+    "--key",
+)
+
+_EXAMPLE_DATE = date(1990, 6, 5)
+
+
+def print_table(plan: ImportPlan) -> None:
+    """Prints the columns with their fields, and what is unusual about the table."""
+    name = escape_controls(str(plan.path))
+    sheet = f", sheet {escape_controls(plan.source.sheet)}" if plan.source.sheet else ""
+    print_result(f"{name}{sheet}:\n{format_table(plan.mapping.describe())}\n")
+    notes = [*plan.source.notes]
+    if plan.mapping.missing and plan.mapping_path and not plan.source.has_reasons:
+        missing = ", ".join(map(escape_controls, plan.mapping.missing))
+        notes.append(f"The mapping file has columns that this table does not have: {missing}.")
+    if placeholders := plan.evidence.placeholders:
+        cells = [
+            f"{escape_controls(text)} in {plan.mapping.column_for_field(field)} ({format_count(count, 'row')})"
+            for (field, text), count in placeholders.most_common(_MAX_WORDS_SHOWN)
+        ]
+        notes.append(f"Read as empty: {', '.join(cells)}.")
+    for note in notes:
+        print_result(note)
+    if notes:
+        print_result()
+
+
+def print_counts(plan: ImportPlan, result: dict[str, Any]) -> None:
+    """Prints the number of rows that are ready, worth a look, and not to be sent."""
+    outcomes = plan.rows.count_outcomes()
+    invalid_count, other_count = outcomes["invalid", False], outcomes[NOT_A_PERSON, False]
+    sendable_count = outcomes.total() - invalid_count - other_count
+    warned_count = plan.rows.count_warned()
+    result["counts"] = {
+        "rows": outcomes.total(),
+        "sendable": sendable_count,
+        "ready": sendable_count - warned_count,
+        "worth_a_look": warned_count,
+        "invalid": invalid_count,
+        "not_people": other_count,
+    }
+    texts = {"Ready": f"{sendable_count - warned_count:,}"}
+    if warned_count:
+        texts["Worth a look"] = f"{warned_count:,}  see above; they will be sent"
+    texts["Cannot be sent"] = f"{invalid_count:,}  see above; correct them" if invalid_count else "0"
+    if other_count:
+        texts["Not people"] = f"{other_count:,}  see above; they are not sent"
+    print_result(format_pairs(texts))
+
+
+def print_samples(plan: ImportPlan) -> None:
+    """Prints three rows as they will be sent, which show a wrong encoding or a wrong order of day and month."""
+    numbers = plan.rows.unsent_row_numbers(_ROWS_SEARCHED)
+    samples = {number: plan.rows.values(number) for number in _choose_samples(plan, numbers)}
+    if not samples:
+        return
+    present = {"role", *(field for values in samples.values() for field in values)}
+    fields = sorted(present, key=lambda field: (FIELDS.index(field) if field in FIELDS else len(FIELDS), field))
+    lines = [
+        {"Field": field, **{f"Row {number}": _format_value(field, values) for number, values in samples.items()}}
+        for field in fields[:_MAX_FIELDS_SHOWN]
+    ]
+    if len(fields) > _MAX_FIELDS_SHOWN:
+        lines.append(dict.fromkeys(lines[0], "…"))
+    title = "As it will be sent" if len(samples) == 1 else "As they will be sent"
+    print_result(f"\n{colorize(f'{title}: check names, dates and phone numbers', 'bold')}\n{format_table(lines)}")
+
+
+def _choose_samples(plan: ImportPlan, numbers: Sequence[int]) -> list[int]:
+    """Chooses the first row, a row with letters outside ASCII, and a row with a date of birth."""
+    chosen = [*numbers[:1]]
+    wanted: list[Callable[[dict[str, Any]], bool]] = [
+        lambda values: not str(values).isascii(),
+        lambda values: "date_of_birth" in values,
+    ]
+    for is_wanted in wanted:
+        if found := next((number for number in numbers if is_wanted(plan.rows.values(number))), None):
+            chosen.append(found)
+    return sorted(islice(dict.fromkeys([*chosen, *numbers[1:]]), _SAMPLE_COUNT))
+
+
+def _format_value(field: str, values: dict[str, Any]) -> str:
+    if field not in values:
+        return "AGENT (as no role is given)" if field == "role" else ""
+    text = escape_controls(str(values[field]))
+    if field == "date_of_birth":
+        with suppress(ValueError):
+            day = date.fromisoformat(text)
+            return f"{text} ({day.day} {_MONTHS[day.month - 1]} {day.year})"
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}…"
+
+
+_MONTHS = "January February March April May June July August September October November December".split()
+
+
+def list_decisions(plan: ImportPlan) -> Iterator[str]:
+    """Yields what only the user knows about the table, and the options that decide it."""
+    column = plan.mapping.column_for_field
+    if plan.parser.uncertain_formats:
+        lines = [
+            f"  {quote(['--date-format', display_format(text)])}   reads {_EXAMPLE_DATE.strftime(text)} as 5 June 1990"
+            for text in plan.parser.uncertain_formats
+        ]
+        yield (
+            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the option that is right:\n"
+            + "\n".join(lines)
+        )
+    kinds = {kind for _, kind in plan.rows.problems}
+    if words := plan.undecided_words():
+        yield _describe_words(plan, words)
+    if "invalid_phone" in kinds and plan.settings.phone_country is None:
+        yield _describe_phones(plan)
+    if "invalid_date" in kinds and not plan.parser.date_formats and not plan.parser.uncertain_formats:
+        yield f"Add the form of the dates in {column('date_of_birth')}, as in --date-format DD.MM.YYYY."
+
+
+def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
+    column = plan.mapping.column_for_field("role")
+    ignore = quote(["--ignore", column])
+    if len(words) > _MAX_WORDS_SHOWN:
+        return f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
+    counts = {word: format_count(count, "row") for word, count in words.items()}
+    if plan.mapping_path:
+        lines = [f"  {escape_controls(word)}   {text}" for word, text in counts.items()]
+        advice = f"In {escape_controls(str(plan.mapping_path))}, replace the question mark after each with its role"
+    else:
+        lines = [
+            f"  {quote(['--map-value', f'role:{escape_controls(word)}=ROLE'])}   {text}"
+            for word, text in counts.items()
+        ]
+        advice = "Add these options, each with a role in place of ROLE"
+    return (
+        f"These words in the column {column} are no roles. {advice}; the roles are {', '.join(ROLES)}. Or ignore the "
+        f"column with {ignore}.\n" + "\n".join(lines)
+    )
+
+
+def _describe_phones(plan: ImportPlan) -> str:
+    found = plan.evidence.phones.suggest_country()
+    if found is None:
+        return "If phone numbers lack the country code, add their country, as in --phone-country US."
+    country, valid_count, count = found
+    return f"Phone numbers without a country code: --phone-country {country} can read {valid_count:,} of {count:,}."
+
+
+def next_command(plan: ImportPlan, options: Namespace) -> str:
+    """Returns the command that imports the table, with all settings that the dry run has found."""
+    arguments = _without_options(options.arguments, _SETTING_OPTIONS)
+    if plan.mapping_path is None:
+        arguments += plan.settings.options()
+    return format_command(arguments)
+
+
+def rest_command(options: Namespace) -> str:
+    """Returns the command that sends the rows beyond the limit."""
+    return format_command(_without_options(options.arguments, ("--limit",)))
+
+
+def corrected_rows_command(plan: ImportPlan, options: Namespace, path: str) -> str:
+    """Returns the command that imports the corrected rows in another file."""
+    own_options = (*_SETTING_OPTIONS, "--limit", "--rejects", "--report")
+    arguments = [
+        path if argument == options.file else argument for argument in _without_options(options.arguments, own_options)
+    ]
+    if plan.mapping_path is None:
+        # The file has neither other sheets nor rows above its header.
+        arguments += replace(plan.settings, sheet=None, header_rows=None, encoding=None).options()
+    return format_command(arguments)
+
+
+def _without_options(arguments: Sequence[str], names: Collection[str]) -> list[str]:
+    """Returns the arguments without options that take a value, and without --dry-run."""
+    kept: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        name, equals_sign, _ = argument.partition("=")
+        if name in names:
+            if not equals_sign:
+                next(remaining, None)
+        elif name != "--dry-run":
+            kept.append(argument)
+    return kept
