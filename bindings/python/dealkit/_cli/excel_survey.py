@@ -17,6 +17,9 @@ _MAX_ROW, _MAX_COLUMN = 1 << 20, 1 << 14
 _BLOCK_BYTES = 1 << 16
 _MAX_CELLS_LISTED = 1000
 
+# The maximum number of elements in a row, and outside of rows: openpyxl stores them all.
+_MAX_ELEMENTS = 1_000_000
+
 # The number of digits that Excel stores.
 _MAX_DIGITS = 15
 
@@ -58,6 +61,11 @@ class SheetSurvey:
         self.long_numbers: list[str] = []
         """The names of cells whose numbers have more digits than Excel stores, at most 1,000."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no cell has a value."""
+        return not (self.used_columns or self.formulas_without_value)
+
 
 def survey_sheet(source: IO[bytes], max_cells: int) -> SheetSurvey:
     """Surveys a sheet. Ends early after `max_cells` cells.
@@ -72,21 +80,6 @@ def survey_sheet(source: IO[bytes], max_cells: int) -> SheetSurvey:
     if not block:
         handler.parser.Parse(b"", True)
     return survey
-
-
-def has_values(source: IO[bytes]) -> bool:
-    """Returns whether any cell of a sheet has a value."""
-    found = False
-    parser = expat.ParserCreate(namespace_separator=" ")
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal found
-        found = found or name in (_VALUE, _INLINE_STRING)
-
-    parser.StartElementHandler = start
-    while not found and (block := source.read(_BLOCK_BYTES)):
-        parser.Parse(block, False)
-    return found
 
 
 def column_letters(column: int) -> str:
@@ -110,7 +103,9 @@ class _Handler:
 
     def __init__(self, survey: SheetSurvey) -> None:
         self._survey = survey
-        self._row = self._column = 0
+        self._row = self._column = self._column_range_count = 0
+        # The elements of the current row, and the elements that are not in a row.
+        self._element_count = self._elements_before_row = 0
         self._type = ""
         self._is_hidden = self._has_formula = self._has_value = self._row_has_values = False
         self._value: list[str] = []
@@ -127,6 +122,9 @@ class _Handler:
         ends = {_ROW: self._end_row, _CELL: self._end_cell, _VALUE: self._end_value}
 
         def start(name: str, attributes: dict[str, str]) -> None:
+            self._element_count += 1
+            if self._element_count > _MAX_ELEMENTS:
+                raise MalformedSheet
             if handler := starts.get(name):
                 handler(attributes)
 
@@ -145,6 +143,8 @@ class _Handler:
             raise MalformedSheet
         self._row, self._column, self._row_has_values = number, 0, False
         self._is_hidden = _is_true(attributes.get("hidden"))
+        # There are at most _MAX_ROW rows, so these elements need not be counted.
+        self._element_count = self._elements_before_row = self._element_count - 1
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
         column = self._column + 1
@@ -175,12 +175,16 @@ class _Handler:
     def _start_column(self, attributes: dict[str, str]) -> None:
         if _is_true(attributes.get("hidden")):
             first, last = int(attributes["min"]), int(attributes["max"])
+            self._column_range_count += 1
+            if self._column_range_count > _MAX_COLUMN:
+                raise MalformedSheet
             self._survey.hidden_columns.update(range(max(first, 1), min(last, _MAX_COLUMN) + 1))
 
     def _start_merge(self, attributes: dict[str, str]) -> None:
         self._survey.merged_ranges.append(_parse_range(attributes["ref"]))
 
     def _end_row(self) -> None:
+        self._element_count = self._elements_before_row
         if self._is_hidden and self._row_has_values:
             self._survey.hidden_rows.append(self._row)
 
