@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import random
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -211,6 +212,27 @@ def test_merged_cells(path: Path) -> None:
     covered = "<sheetData><row><c><v>1</v></c><c><v>2</v></c></row></sheetData>"
     write_raw_workbook(path, covered + '<mergeCells><mergeCell ref="A1:B1"/></mergeCells>')
     assert read_cells(path) == [["1"]]
+
+
+def test_a_header_of_two_rows_with_merged_cells(path: Path) -> None:
+    workbook = create_workbook()
+    for row in (
+        ["Email", "Given", "Family", "Phone"],
+        [None, "name", "name", None],
+        ["ada@example.com", "Ada", "Lovelace", "+15550100"],
+    ):
+        workbook.active.append(row)
+    workbook.active.merge_cells("A1:A2")
+    workbook.active.merge_cells("D1:D2")
+    workbook.save(path)
+    completed = run_command("agents", "import", path.name, "--dry-run", cwd=path.parent)
+    assert completed.code == 0, completed
+    assert re.findall(r"^  (email|first_name|last_name|phone) +(.*)$", completed.stdout, re.MULTILINE) == [
+        ("email", "ada@example.com"),
+        ("first_name", "Ada"),
+        ("last_name", "Lovelace"),
+        ("phone", "+15550100"),
+    ]
 
 
 def test_numbers_with_more_digits_than_excel_stores(path: Path) -> None:
