@@ -101,6 +101,7 @@ def run(options: Namespace) -> int:
         return _end_dry_run(plan, outputs, options)
     if not result["counts"]["sendable"]:
         _write_rejects(plan, outputs, options)
+        _advise_on_rejects(plan, outputs, options)
         return INCOMPLETE if result["counts"]["invalid"] else DONE
     return _send(plan, own_ledger, outputs, questions, options)
 
@@ -333,14 +334,19 @@ def _print_advice(
     plan: ImportPlan, outcomes: set[str], own_ledger: str | Path, outputs: _Outputs, options: Namespace
 ) -> None:
     """Prints what to do about rows that were not created."""
+    _advise_on_rejects(plan, outputs, options)
+    if "rejected" in outcomes:
+        print_result(f"\n{_REJECTED_ADVICE}")
+    if "unknown" in outcomes:
+        resolve = format_command(["ledger", "resolve", str(own_ledger), str(outputs.report)])
+        print_result(f"\n{_UNKNOWN_ADVICE}\n  {resolve}\n  {format_command(options.arguments)}")
+
+
+def _advise_on_rejects(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> None:
+    """Prints what to do with the rows that have to be corrected, if they were written."""
     if "rejects" in options.result["files"]:
         command = corrected_rows_command(plan, options, str(outputs.rejects))
         print_result(
             f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons. Correct them there, save the "
             f"file, and import it:\n  {command}"
         )
-    if "rejected" in outcomes:
-        print_result(f"\n{_REJECTED_ADVICE}")
-    if "unknown" in outcomes:
-        resolve = format_command(["ledger", "resolve", str(own_ledger), str(outputs.report)])
-        print_result(f"\n{_UNKNOWN_ADVICE}\n  {resolve}\n  {format_command(options.arguments)}")

@@ -12,7 +12,7 @@ from dealkit._cli.columns import ColumnMapping, is_known_column
 from dealkit._cli.csv_tables import normalize_column_name
 from dealkit._cli.excel_tables import is_workbook
 from dealkit._cli.exit_codes import CommandError
-from dealkit._cli.files import STANDARD_INPUT, is_utf8
+from dealkit._cli.files import STANDARD_INPUT, file_display_name, is_utf8
 from dealkit._cli.import_rows import ImportRows
 from dealkit._cli.import_settings import UNDECIDED, ImportSettings, read_mapping, settings_from_options, write_mapping
 from dealkit._cli.table_source import TableSource, open_table
@@ -35,11 +35,8 @@ class ImportPlan:
         self.confirmations: list[str] = []
         """Sentences about settings that a dry run has found and that the user must confirm by using its command."""
         is_dry_run = options.dry_run
-        if is_dry_run and self.settings.encoding is None and self._is_in_windows_encoding():
-            self.settings.encoding = _WINDOWS_ENCODING
-            self.confirmations.append(
-                f"The table is not in UTF-8, and is read as {_WINDOWS_ENCODING}, the usual encoding of Windows: check the accents."
-            )
+        if self.settings.encoding is None and self._is_in_windows_encoding():
+            self._suggest_encoding(is_dry_run)
         # A mapping file may have names that this table lacks in its header, and that identify the header nevertheless.
         names = {normalize_column_name(name) for name in self.settings.columns}
         may_suggest_sheet = is_dry_run and not is_terminal(sys.stdin)
@@ -64,6 +61,18 @@ class ImportPlan:
         self.parser = CellParser(self.settings, self.evidence)
         self.settings.date_formats = self.parser.date_formats
         self.rows.check(self.mapping, self.parser, self.settings.key)
+
+    def _suggest_encoding(self, is_dry_run: bool) -> None:
+        """Reads the table in the usual encoding of Windows in a dry run, and otherwise raises CommandError."""
+        if not is_dry_run:
+            raise CommandError(
+                f"Nothing was sent: {file_display_name(self.path)} is not in the encoding UTF-8. Run the command with --dry-run to see the "
+                f"table in {_WINDOWS_ENCODING}, the usual encoding of Windows, or confirm it: add --encoding {_WINDOWS_ENCODING}"
+            )
+        self.settings.encoding = _WINDOWS_ENCODING
+        self.confirmations.append(
+            f"The table is not in UTF-8, and is read as {_WINDOWS_ENCODING}, the usual encoding of Windows: check the accents."
+        )
 
     def _is_in_windows_encoding(self) -> bool:
         if str(self.path) == STANDARD_INPUT or is_workbook(self.path) or is_utf8(self.path):

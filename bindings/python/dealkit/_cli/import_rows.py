@@ -45,7 +45,7 @@ _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, cells TEXT, key TEXT DEFAULT '', outcome TEXT DEFAULT 'not sent',
     agent_id TEXT DEFAULT '', status TEXT DEFAULT '', message TEXT DEFAULT '', was_earlier INTEGER DEFAULT 0,
-    is_sendable INTEGER, has_warning INTEGER, is_damaged INTEGER);
+    is_sendable INTEGER, has_warning INTEGER, is_damaged INTEGER, is_duplicate INTEGER DEFAULT 0);
 CREATE TABLE first_rows (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
 CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) WITHOUT ROWID
 """
@@ -155,8 +155,18 @@ class ImportRows:
                 groups.add(column, kind, number, text)
         message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or warnings)
         self._database.execute(
-            "UPDATE rows SET key = ?, outcome = ?, message = ?, is_sendable = ?, has_warning = ?, is_damaged = ? WHERE number = ?",
-            (key, "invalid" if problems else "not sent", message, not problems, bool(warnings), is_damaged, number),
+            """UPDATE rows SET key = ?, outcome = ?, message = ?, is_sendable = ?, has_warning = ?, is_damaged = ?, is_duplicate = ?
+            WHERE number = ?""",
+            (
+                key,
+                "invalid" if problems else "not sent",
+                message,
+                not problems,
+                bool(warnings),
+                is_damaged,
+                duplicate is not None and duplicate.kind == "key",
+                number,
+            ),
         )
 
     def _explain(self, field: str, violation: Any, texts: dict[str, str]) -> str:
@@ -250,9 +260,9 @@ class ImportRows:
         return self._parser.parse(self._mapping.texts_by_field(json.loads(cells)))[0]
 
     def invalid(self) -> Iterator[RowResult]:
-        """Yields the invalid rows that have a key."""
+        """Yields the invalid rows that have a key which no earlier row has."""
         selected_rows = self._select_in_batches(
-            "key, outcome, agent_id, status, message", "outcome = 'invalid' AND key != ''"
+            "key, outcome, agent_id, status, message", "outcome = 'invalid' AND key != '' AND NOT is_duplicate"
         )
         return (RowResult(*row) for row in selected_rows)
 

@@ -103,8 +103,15 @@ def _find_header(rows: Sequence[TableRow], is_known: Callable[[str], bool]) -> t
             best_count, best_header, best_end = count, row.cells, index + 1
     for index, (upper, lower) in enumerate(zip(rows, rows[1:], strict=False)):
         header = _join_header_rows(upper.cells, lower.cells)
-        if lower.number == upper.number + 1 and _count_known_names(header, is_known) > best_count:
-            best_count, best_header, best_end = _count_known_names(header, is_known), header, index + 2
+        # A row of people below the names would not form known names with them.
+        joined_count = _count_known_names(
+            [name for name, first, second in zip(header, upper.cells, lower.cells, strict=False) if first and second],
+            is_known,
+        )
+        count = _count_known_names(header, is_known)
+        is_best = count > best_count or (count == best_count and joined_count > 1 and best_end == index + 1)
+        if lower.number == upper.number + 1 and joined_count and is_best:
+            best_count, best_header, best_end = count, header, index + 2
     return best_header, best_end
 
 
