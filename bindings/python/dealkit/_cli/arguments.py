@@ -272,6 +272,10 @@ def _add_import(group: Any) -> None:
         "columns that identify a row only together"
     )
     _add_argument(table, "--key COLUMN", key_help, **_REPEATABLE)
+    shared_help = (
+        "send rows of different people who share an e-mail address, if their keys differ (default: hold them back)"
+    )
+    _add_argument(table, "--allow-shared-email", shared_help)
     run = parser.add_argument_group("the import")
     _add_argument(run, "--dry-run", "show what would be sent and what is wrong; send nothing")
     _add_argument(run, "--limit N", "send only the first N rows that were not sent before", type=_POSITIVE_INT)

@@ -6,6 +6,7 @@ import errno
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal
 from xml.parsers import expat
@@ -57,6 +58,11 @@ def is_workbook(path: Path) -> bool:
 def _is_markup(start: bytes) -> bool:
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     return text.startswith((b"<html", b"<!doctype", b"<table", b"<?xml", b"<meta", b"<head"))
+
+
+def can_write_workbooks() -> bool:
+    """Returns whether openpyxl, which is an optional dependency, is installed."""
+    return find_spec("openpyxl") is not None
 
 
 def import_openpyxl() -> Any:
