@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-# The fields that are compared. The e-mail address is compared separately, without letter case.
-_COMPARED_FIELDS = ("first_name", "last_name", "phone", "date_of_birth", "role")
+# The fields that are compared, without letter case.
+_COMPARED_FIELDS = ("email", "first_name", "last_name", "phone", "date_of_birth", "role")
 
 _MAX_NUMBERS = 3
 
