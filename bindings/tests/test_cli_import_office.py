@@ -10,9 +10,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pytest
 from commands import CommandResult, TableImport, parse_counts
+from workbooks import create_workbook, load_sheet
 
 HEADER = "Email,First Name,Last Name"
 
@@ -22,7 +22,7 @@ def write_csv(imports: TableImport, *lines: str, encoding: str = "utf-8") -> Non
 
 
 def write_workbook(path: Path, rows: Sequence[Sequence[object]], *other_sheets: str) -> None:
-    workbook = openpyxl.Workbook()
+    workbook = create_workbook()
     workbook.active.title = "Agents"
     for row in rows:
         workbook.active.append(row)
@@ -32,7 +32,7 @@ def write_workbook(path: Path, rows: Sequence[Sequence[object]], *other_sheets: 
 
 
 def read_sheet(path: Path) -> list[list[Any]]:
-    return [[cell.value for cell in row] for row in openpyxl.load_workbook(path).active]
+    return [[cell.value for cell in row] for row in load_sheet(path)]
 
 
 def next_command(completed: CommandResult) -> list[str]:
@@ -364,10 +364,10 @@ def test_a_workbook_is_imported_and_its_rejects_and_report_are_workbooks(imports
         [6, None, "skipped"],
     ]
     rejects = imports.folder / "roster.xlsx.rejects.xlsx"
-    workbook = openpyxl.load_workbook(rejects)
-    assert workbook.active.title == "Agents" and workbook.active["A2"].value == "00456"
-    workbook.active["B2"] = "grace@example.com"
-    workbook.save(rejects)
+    sheet = load_sheet(rejects)
+    assert sheet.title == "Agents" and sheet["A2"].value == "00456"
+    sheet["B2"] = "grace@example.com"
+    sheet.parent.save(rejects)
     retry = completed.stdout.split("import it:\n")[1].splitlines()[0]
     completed = imports.command(*shlex.split(retry)[1:], url=imports.sandbox.url)
     assert completed.code == 0 and [agent.email for agent in imports.sandbox.agents] == [
@@ -382,9 +382,9 @@ def test_the_report_in_a_workbook_resolves_rows(imports: TableImport) -> None:
     command = ["agents", "import", "roster.xlsx", "--yes"]
     assert parse_counts(imports.command(*command, url=imports.sandbox.url).stdout)["unknown"] == 1
     path = imports.folder / "roster.xlsx.report.xlsx"
-    workbook = openpyxl.load_workbook(path)
-    workbook.active["D2"] = "none"
-    workbook.save(path)
+    sheet = load_sheet(path)
+    sheet["D2"] = "none"
+    sheet.parent.save(path)
     completed = imports.command("ledger", "resolve", imports.ledger(), path.name, "--yes")
     assert completed.stdout.startswith("1 row recorded")
     imports.sandbox.clear_faults()

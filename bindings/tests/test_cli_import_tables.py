@@ -131,7 +131,7 @@ def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport
 
 
 def test_different_people_with_one_address_are_held_back(imports: TableImport) -> None:
-    """One of the addresses is probably wrong, and nobody but the user knows which."""
+    """One of the addresses is probably wrong, and only the user knows which."""
     imports.write(
         NUMBERED + "1,a@example.com,Ada,B\n2,c@example.com,C,D\n3,A@Example.com,Grace,H\n4,c@example.com,C,D\n"
     )

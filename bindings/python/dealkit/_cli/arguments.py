@@ -294,8 +294,8 @@ def _add_import(group: Any) -> None:
     report_help = "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
     _add_argument(files, "--report FILE", report_help)
     rejects_help = (
-        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.csv or "
-        ".rejects.xlsx; none after a dry run)"
+        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.xlsx, or "
+        ".rejects.csv without dealkit[excel]; none after a dry run)"
     )
     _add_argument(files, "--rejects FILE", rejects_help)
     _add_delimiter(files, "the delimiter of the table")

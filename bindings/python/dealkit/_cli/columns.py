@@ -56,6 +56,7 @@ class ColumnMapping:
         self.header = header
         self.names = _unique_names(header)
         """The names of the columns for messages and options, with the letter of a column whose name is not unique."""
+        self._display_names = [*map(escape_controls, self.names)]
         self.fields: list[str | None] = [None] * len(header)
         """The field of each column, one of `FULL_NAMES` for a column with two fields, or None."""
         self.notes = [""] * len(header)
@@ -251,7 +252,7 @@ class ColumnMapping:
 
     def display_name(self, index: int) -> str:
         """Returns the name of a column for messages."""
-        return escape_controls(self.names[index])
+        return self._display_names[index]
 
     def column_for_pointer(self, pointer: str) -> str:
         """Returns the column that a violation concerns, or the field if no column holds it."""

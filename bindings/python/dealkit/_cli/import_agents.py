@@ -222,10 +222,8 @@ def _send(
 
 
 def _write_rejects(plan: ImportPlan, outputs: ImportOutputs, options: Namespace) -> None:
-    """Writes the rows that have to be corrected, if there are any. After a trial with --limit, the next run writes
-    them.
-    """
-    if not options.dry_run and plan.rows.count_left():
+    """Writes the rows that have to be corrected, if there are any. If rows remain to be sent, the next run writes them."""
+    if not options.dry_run and (plan.rows.count_unsent() or plan.rows.count_left()):
         return
     outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()}
     if outcomes & {"invalid", "rejected"}:

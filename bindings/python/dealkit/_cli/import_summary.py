@@ -102,9 +102,14 @@ def advise_on_rejects(plan: ImportPlan, outputs: ImportOutputs, options: Namespa
     """Prints what to do with the rows that have to be corrected, if they were written."""
     if "rejects" in options.result["files"]:
         command = corrected_rows_command(plan, options, str(outputs.rejects))
+        apostrophes = (
+            ""
+            if outputs.rejects.suffix.lower() == ".xlsx"
+            else " An apostrophe at the beginning of a cell keeps a spreadsheet from changing it: leave it there."
+        )
         print_result(
             f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons. Correct them there, save the "
-            f"file, and import it:\n  {command}"
+            f"file, and import it:{apostrophes}\n  {command}"
         )
 
 
