@@ -16,14 +16,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from dealkit._cli.csv_tables import TableRow, join_names
 from dealkit._cli.excel_files import (
     MAX_CELL_LENGTH,
-    MAX_CELLS,
     damaged_workbook,
     import_openpyxl,
     is_workbook,
-    open_package,
+    open_archive,
 )
 from dealkit._cli.excel_notes import describe_survey
-from dealkit._cli.excel_survey import MergedRange, SheetSurvey, column_letters, has_values, survey_sheet
+from dealkit._cli.excel_survey import MergedRange, SheetSurvey, column_letters
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import file_display_name
 from dealkit._cli.terminal import choose, escape_controls
@@ -84,8 +83,9 @@ def read_sheet(
     """
     openpyxl = import_openpyxl()
     with ExitStack() as stack:
-        file = stack.enter_context(open_package(path))
-        reader = openpyxl.reader.excel.ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        archive = stack.enter_context(open_archive(path))
+        reader = openpyxl.reader.excel.ExcelReader(archive.fp, read_only=True, data_only=True, keep_links=False)
+        reader.archive = archive
         for step in _SKIPPED_STEPS:
             setattr(reader, step, lambda *_: None)
         reader.read()
@@ -98,12 +98,9 @@ def read_sheet(
             raise damaged_workbook(path)
         worksheets = {worksheet.title: worksheet for worksheet in reader.wb.worksheets if worksheet.title in parts}
 
-        def is_used(name: str) -> bool:
-            return _has_values(reader.archive, parts[name])
-
-        name, was_chosen = _choose_sheet(path, sheet, worksheets, is_used, choose_sheet)
-        with reader.archive.open(parts[name]) as source:
-            survey = survey_sheet(source, MAX_CELLS)
+        surveys = {name: archive.surveys[part] for name, part in parts.items()}
+        name, was_chosen = _choose_sheet(path, sheet, worksheets, lambda name: not surveys[name].is_empty, choose_sheet)
+        survey = surveys[name]
         _reject_unreadable(path, name, survey)
         is_from_1904 = reader.wb.epoch == openpyxl.utils.datetime.CALENDAR_MAC_1904
         rows = _read_rows(path, worksheets[name], survey.merged_ranges, stack.pop_all())
@@ -111,11 +108,6 @@ def read_sheet(
     next(rows)
     notes = [*describe_survey(survey, is_from_1904=is_from_1904)]
     return ExcelSheet(name, rows, notes, was_chosen=was_chosen)
-
-
-def _has_values(archive: Any, part: str) -> bool:
-    with archive.open(part) as source:
-        return has_values(source)
 
 
 def _choose_sheet(
@@ -159,11 +151,6 @@ def _choose_sheet(
 
 def _reject_unreadable(path: Path, name: str, survey: SheetSurvey) -> None:
     sheet_text = f'{file_display_name(path)}, sheet "{escape_controls(name)}"'
-    if survey.cell_count > MAX_CELLS:
-        raise CommandError(
-            f"{sheet_text} has more than {MAX_CELLS:,} cells. Is it the right sheet? If so, split it, or delete the columns and rows that "
-            "are not needed"
-        )
     if cells := survey.formulas_without_value:
         raise CommandError(
             f"{sheet_text}: the result of {'a formula is' if len(cells) == 1 else 'formulas is'} not saved in the file: "

@@ -68,12 +68,17 @@ class ImportSettings:
 
     def merged_with(self, other: ImportSettings) -> ImportSettings:
         """Returns these settings, completed by the settings in `other`."""
-        # A format that the user names replaces the formats of the mapping file, because two formats are ambiguous.
+        # A column that the user names for a field replaces the column of the mapping file. A format replaces all formats
+        # of the file, because two formats are ambiguous.
+        own_fields = {name for target in self.columns.values() for name in target.split("+")}
+        other_columns = {
+            column: target for column, target in other.columns.items() if own_fields.isdisjoint(target.split("+"))
+        }
         return ImportSettings(
             self.sheet or other.sheet,
             self.header_rows or other.header_rows,
             self.encoding or other.encoding,
-            other.columns | self.columns,
+            other_columns | self.columns,
             {name: other.words.get(name, {}) | self.words.get(name, {}) for name in {**other.words, **self.words}},
             other.constants | self.constants,
             self.date_formats or other.date_formats,

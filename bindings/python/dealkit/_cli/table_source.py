@@ -125,10 +125,10 @@ def _header_at(path: Path, rows: Sequence[TableRow], numbers: tuple[int, int]) -
 
 
 def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
-    """Joins the cells of two rows, such as `First` above `name`."""
+    """Joins the cells of two rows, such as `First` above `name`. A cell that is merged over both rows counts once."""
     width = max(len(upper), len(lower))
     pairs = zip([*upper, *[""] * (width - len(upper))], [*lower, *[""] * (width - len(lower))], strict=True)
-    return [normalize_spaces(f"{first} {second}") for first, second in pairs]
+    return [normalize_spaces(first if first == second else f"{first} {second}") for first, second in pairs]
 
 
 def _describe_header(rows: Sequence[TableRow], header_end: int, header: Sequence[str]) -> str:
