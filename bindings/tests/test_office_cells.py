@@ -820,6 +820,9 @@ def test_a_number_of_another_length_is_doubtful(number: str, words: str | None, 
         ("0612345678; 0623456789; +33612345678", "FR", 2),
         ("0612345678; 0623456789; +31612345678", "NL", 2),
         ("0612345678; 0623456789; +33612345678; +31612345678", None, 0),
+        # Valid also as mobile numbers of South Africa that lack their zero.
+        ("612345678; 623456789; 810123456", None, 0),
+        ("612345678; 623456789; 810123456; +34612345670; +34612345671; +34612345672", "ES", 3),
         # Numbers of another country are no evidence against a clear one.
         ("0171 1234567; 030 1234567; +33612345678", "DE", 2),
         ("(212) 555-0123; 06 12 34 56 78; +12125550123", None, 0),

@@ -32,6 +32,8 @@ _MAX_SAMPLES = 300
 _MIN_VALID = 0.85
 _MIN_LEAD = 0.5
 """The lead in likeness that the best country needs, for each number."""
+_MIN_DECISIVE_CODES, _MIN_DECISIVE_SHARE = 3, 0.1
+"""The minimum of numbers with the same country code, and their share, that decide alone."""
 _MIN_SHARE = 0.5
 """The share of a country in the numbers with a country code, above which they are evidence for the other numbers."""
 
@@ -69,17 +71,20 @@ class PhoneColumn:
             return None
         min_lead = _MIN_LEAD * total_count
         best, next_likeness = fits[0], fits[1].likeness if len(fits) > 1 else 0
-        if best.likeness - next_likeness >= min_lead:
-            return best.country, best.valid_count, total_count
-        # The country codes of other numbers decide between similar countries.
-        code = self._find_usual_code()
+        code, code_count = self._find_usual_code()
         confirmed = next((fit for fit in fits if find_country_code(fit.country) == code), None)
-        if confirmed is None or best.likeness - confirmed.likeness >= min_lead:
+        # Many numbers with a country code decide; few decide only between similar countries.
+        if confirmed is not None and (
+            code_count >= max(_MIN_DECISIVE_CODES, _MIN_DECISIVE_SHARE * total_count)
+            or best.likeness - confirmed.likeness < min_lead
+        ):
+            best = confirmed
+        elif best.likeness - next_likeness < min_lead:
             return None
-        return confirmed.country, confirmed.valid_count, total_count
+        return best.country, best.valid_count, total_count
 
-    def _find_usual_code(self) -> str | None:
-        """Returns the country code of most numbers that have one, or None."""
+    def _find_usual_code(self) -> tuple[str | None, int]:
+        """Returns the country code of most numbers that have one, and the number of these numbers."""
         phonenumbers = require_library()
         codes: Counter[str] = Counter()
         for number in self._international:
@@ -87,8 +92,8 @@ class PhoneColumn:
                 codes[str(phonenumbers.parse(number).country_code)] += 1
             except phonenumbers.NumberParseException:
                 continue
-        code, count = next(iter(codes.most_common(1)), (None, 0))
-        return code if count > _MIN_SHARE * codes.total() else None
+        code, count = next(iter(codes.most_common(1)), ("", 0))
+        return (code, count) if count > _MIN_SHARE * codes.total() else (None, 0)
 
     def _rate(self, country: str) -> _Fit:
         valid_count = likeness = 0
@@ -111,8 +116,8 @@ class _Fit(NamedTuple):
 
 
 def _rate_likeness(text: str, country: str) -> int | None:
-    """Returns None for a number that is not certainly one of a country, and otherwise a rating from 0 to 4: two points for
-    a mobile number, because agents have them, and two for the way in which this country writes the number. Validity alone
+    """Returns None for a number that is not certainly one of a country, and otherwise a rating from 0 to 4: up to two
+    points for a mobile number, because agents have them, and two for the way in which this country writes the number. Validity alone
     decides little: Germany and Austria, for example, accept numbers of many lengths.
     """
     phonenumbers = require_library()
@@ -130,4 +135,5 @@ def _rate_likeness(text: str, country: str) -> int | None:
     has_other_usual_groups = ",".join(str(len(group)) for group in groups) in _OTHER_USUAL_GROUPS.get(country, ())
     has_usual_groups = groups == usual_groups or has_other_usual_groups
     is_usual = text == usual_text or has_other_usual_groups
-    return 2 * int(is_mobile and has_usual_digits) + int(has_usual_groups) + int(is_usual)
+    mobile_points = (1 if len(groups) == 1 else 2) if is_mobile and has_usual_digits else 0
+    return mobile_points + int(has_usual_groups) + int(is_usual)
