@@ -377,8 +377,3 @@ def order_support(formats: Sequence[str], column: DateColumn) -> tuple[int, list
     swapped = {re.sub("%[dm]", lambda match: "%m" if match[0] == "%d" else "%d", name) for name in formats}
     count = sum(len(column.rows_with_only(name)) for name in {*formats} - swapped)
     return count, sorted(row for name in swapped.difference(formats) for row in column.rows_with_only(name))
-
-
-def contradicts(formats: Sequence[str], column: DateColumn) -> list[int]:
-    """Returns the rows that the formats cannot read, but one of them with day and month exchanged can."""
-    return order_support(formats, column)[1]
