@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,11 @@ def _read_id_sheet(path: Path, sheet: str | None) -> Iterator[str]:
     found = read_sheet(path, sheet)
     for note in found.notes:
         print_message(f"{file_display_name(path)}: {note}")
-    # Sheets have cells, but all may be spaces.
-    header = next((row.cells for row in found.rows), [])
-    yield from _read_id_column(path, header, found.rows)
+    # Closes the file even if the header is wrong.
+    with closing(found.rows):
+        # Sheets have cells, but all may be spaces.
+        header = next((row.cells for row in found.rows), [])
+        yield from _read_id_column(path, header, found.rows)
 
 
 def _read_id_column(path: Path, header: list[str], rows: Iterator[TableRow]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -62,7 +62,7 @@ class ExcelSheet(NamedTuple):
 
     name: str
     """The name of the sheet."""
-    rows: Iterator[TableRow]
+    rows: Generator[TableRow, None, None]
     """The rows that are not blank, with the row numbers of the sheet. They are read one by one. The iterator raises
     CommandError at damaged content.
     """
@@ -159,7 +159,9 @@ def _reject_unreadable(path: Path, name: str, survey: SheetSurvey) -> None:
         )
 
 
-def _read_rows(path: Path, worksheet: Any, merged_ranges: list[MergedRange], stack: ExitStack) -> Iterator[Any]:
+def _read_rows(
+    path: Path, worksheet: Any, merged_ranges: list[MergedRange], stack: ExitStack
+) -> Generator[Any, None, None]:
     """Reads the rows of a sheet. The first item is None; it precedes the first row."""
     with stack:
         yield None

@@ -51,7 +51,8 @@ def open_table(
     if str(path) != STANDARD_INPUT and is_workbook(path):
         suggest = (lambda names: _suggest_sheet(path, names, is_known)) if may_suggest_sheet else None
         sheet = read_sheet(path, settings.sheet, suggest)
-        rows, delimiter, name, was_sheet_chosen, notes = sheet.rows, None, sheet.name, sheet.was_chosen, [*sheet.notes]
+        rows: Iterator[TableRow] = sheet.rows
+        delimiter, name, was_sheet_chosen, notes = None, sheet.name, sheet.was_chosen, [*sheet.notes]
     else:
         rows, delimiter = read_csv_rows(path, settings.encoding, lambda cells: _count_known_names(cells, is_known))
         name, was_sheet_chosen, notes = None, False, []
