@@ -127,6 +127,8 @@ class ImportPlan:
         for word, count in self.undecided_words().items():
             words.setdefault("role", {})[word] = UNDECIDED
             comments["role", word] = f"  # {format_count(count, 'row')}"
-        columns = self.settings.columns | self.mapping.column_settings()
+        # The settings may name a column by its letter, and this table's columns by other names.
+        missing = {name: self.settings.columns[name] for name in self.mapping.missing}
+        columns = missing | self.mapping.column_settings()
         # Rows of another table that were corrected have neither the table's sheet nor the rows above its header.
         write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words), comments)
