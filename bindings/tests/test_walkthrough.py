@@ -10,13 +10,16 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from commands import run_command
 from processes import needs_curl
+from workbooks import load_sheet
 
 from dealkit.testing import Sandbox
 
@@ -76,6 +79,42 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
     for command, expected, output in run_page(tmp_path, dealkit_sandbox):
         if not is_shown(expected, output):
             assert output == expected, command
+
+
+def test_the_commands_for_offices_import_the_sample(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
+    page = (FILE.parent / "spreadsheet.md").read_text("utf-8")
+    commands = re.findall(r"^ *dealkit ((?:agents|ledger) .*)$", page, re.MULTILINE)
+    assert len(commands) == 6
+    shutil.copy(FILE.parents[1] / "files/sample-agents.xlsx", tmp_path / "roster.xlsx")
+    service = f"agents-127.0.0.1-{dealkit_sandbox.url.rpartition(':')[2]}.ledger"
+
+    def run_line(command: str) -> str:
+        words = command.replace("agents-deals.example.com.ledger", service).split()
+        answer = [] if "--dry-run" in words or words[0] == "ledger" else ["--yes"]
+        completed = run_command(*words, *answer, url=dealkit_sandbox.url, key=dealkit_sandbox.service_key, cwd=tmp_path)
+        assert completed.code in (0, 1), completed.stderr
+        return completed.stdout
+
+    dry_run, first_five, others, corrected, show, next_week = commands
+    assert "Ready           1\nCannot be sent  11" in run_line(dry_run)
+    answers = re.search(r'^```text\n(\[words."role"\]\n.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    mapping = tmp_path / "roster.toml"
+    assert answers is not None
+    mapping.write_text(mapping.read_text("utf-8").partition("[words")[0] + answers[1], "utf-8")
+    run_line(first_five)
+    assert len(dealkit_sandbox.agents) == 5
+    assert others.replace("roster.xlsx", "roster.xlsx.rejects.xlsx") == corrected
+    run_line(others)
+    assert len(dealkit_sandbox.agents) == 11
+    sheet = load_sheet(tmp_path / "roster.xlsx.rejects.xlsx")
+    assert "has no @" in sheet["H2"].value
+    sheet["C2"] = "grace@example.com"
+    sheet.parent.save(tmp_path / "roster.xlsx.rejects.xlsx")
+    run_line(corrected)
+    assert "unknown           0" in run_line(show)
+    shutil.copy(tmp_path / "roster.xlsx", tmp_path / "roster-march.xlsx")
+    assert "has 11 of them, which are not sent again" in " ".join(run_line(next_week).split())
+    assert len(dealkit_sandbox.agents) == 12
 
 
 def test_the_columns_of_a_csv_file_are_on_the_page() -> None:
