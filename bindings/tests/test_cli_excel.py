@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import random
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from openpyxl.chart import BarChart
 from openpyxl.utils.datetime import CALENDAR_MAC_1904
 from workbooks import MAIN, create_workbook, inline_row, load_sheet, write_raw_workbook
 
-from dealkit._cli import excel_files, excel_tables
+from dealkit._cli import excel_files, excel_survey, excel_tables
 from dealkit._cli.excel_tables import MAX_CELL_TEXT, is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import CommandError
 from dealkit.testing import Sandbox
@@ -174,6 +175,28 @@ def test_hidden_rows_and_columns_are_read_and_reported(path: Path) -> None:
     ]
 
 
+def test_merged_cells_in_titles_have_no_note(path: Path) -> None:
+    workbook = create_workbook()
+    sheet = workbook.active
+    for row in (
+        ["Roster 2026"],
+        ["North region"],
+        ["Person", None, "Office"],
+        ["First", "Last", "Name"],
+        ["Ada", "L", "North"],
+    ):
+        sheet.append(row)
+    for cells in ("A1:C1", "A2:C2"):
+        sheet.merge_cells(cells)
+    workbook.save(path)
+    assert read_sheet(path, None).notes == []
+    sheet.merge_cells("A3:B3")
+    workbook.save(path)
+    assert read_sheet(path, None).notes == [
+        "The value of cells that are merged over several columns counts for the first column: A3:B3."
+    ]
+
+
 def test_merged_cells(path: Path) -> None:
     """A value counts for every row of its cells, and only for the first column."""
     workbook = create_workbook()
@@ -204,13 +227,33 @@ def test_merged_cells(path: Path) -> None:
         (8, ["x", "y"]),
     ]
     assert found.notes == [
-        "The value of cells that are merged over several rows counts for each of these rows: A3:A5, A6:A7, B6:B7, C6:C7.",
-        "The value of cells that are merged over several columns counts for the first column: A1:C1.",
+        "The value of cells that are merged over several rows counts for each of these rows: A3:A5, A6:A7, B6:B7 and 1 more.",
     ]
     # Excel does not display the value of a covered cell.
     covered = "<sheetData><row><c><v>1</v></c><c><v>2</v></c></row></sheetData>"
     write_raw_workbook(path, covered + '<mergeCells><mergeCell ref="A1:B1"/></mergeCells>')
     assert read_cells(path) == [["1"]]
+
+
+def test_a_header_of_two_rows_with_merged_cells(path: Path) -> None:
+    workbook = create_workbook()
+    for row in (
+        ["Email", "Given", "Family", "Phone"],
+        [None, "name", "name", None],
+        ["ada@example.com", "Ada", "Lovelace", "+15550100"],
+    ):
+        workbook.active.append(row)
+    workbook.active.merge_cells("A1:A2")
+    workbook.active.merge_cells("D1:D2")
+    workbook.save(path)
+    completed = run_command("agents", "import", path.name, "--dry-run", cwd=path.parent)
+    assert completed.code == 0, completed
+    assert re.findall(r"^  (email|first_name|last_name|phone) +(.*)$", completed.stdout, re.MULTILINE) == [
+        ("email", "ada@example.com"),
+        ("first_name", "Ada"),
+        ("last_name", "Lovelace"),
+        ("phone", "+15550100"),
+    ]
 
 
 def test_numbers_with_more_digits_than_excel_stores(path: Path) -> None:
@@ -346,14 +389,22 @@ def test_a_workbook_that_is_too_large_is_rejected(path: Path, monkeypatch: pytes
 
     write_raw_workbook(path, f"<sheetData>{inline_row(*['x'] * 10) * 50}</sheetData>", styles=f"<a>{' ' * 10_000}</a>")
     check("is too large: it is larger than 0 MiB", MAX_INPUT_BYTES=100)
-    check("is too large: it is more than 0 MiB when unpacked", _MAX_XML_BYTES=1000)
-    check("of formats and other content that is no table", _MAX_PART_BYTES=1000)
-    check("is too large: it is more than 20,000,000 cells", _MAX_TAGS=100)
-    check('sheet "Agents" has more than 499 cells', MAX_CELLS=499)
+    check("is too large: unpacked, it is larger than 0 MiB", _MAX_UNPACKED_BYTES=1000)
+    check("is too large: it has more than 0 MiB of formats", _MAX_PART_BYTES=1000)
+    check("is too large: it has too many texts or formats", _MAX_TEXT_TAGS=1)
+    check("is too large: it has too many texts or formats", _MAX_PART_TAGS=5)
+    check("is too large: a sheet has more than 499 cells", MAX_CELLS=499)
     check("a cell in row 1 has more than 0 characters", MAX_CELL_LENGTH=0)
     # The gap before a cell takes memory as well.
     write_raw_workbook(path, '<sheetData><row><c r="XFD1"><v>1</v></c></row></sheetData>')
-    check('sheet "Agents" has more than 1,000 cells', MAX_CELLS=1000)
+    check("is too large: a sheet has more than 1,000 cells", MAX_CELLS=1000)
+    # Elements that openpyxl would store, in a row and elsewhere.
+    monkeypatch.setattr(excel_survey, "_MAX_ELEMENTS", 50)
+    for sheet in (f"<sheetData><row>{'<x/>' * 60}</row></sheetData>", "<x/>" * 60, f"<c>{'<v/>' * 60}</c>"):
+        write_raw_workbook(path, sheet)
+        check("contains errors, or is not a workbook. ")
+    write_raw_workbook(path, f"<sheetData>{inline_row('x', 'y') * 60}</sheetData>")
+    assert len(read_cells(path)) == 60
 
 
 def test_a_workbook_unpacks_to_no_more_than_it_declares(path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_second_run_creates_no_agent_twice(imports: TableImport) -> None:
     imports.write(6)
     completed = imports(*options)
     assert (completed.code, parse_counts(completed.stdout)) == (1, {"created": 4, "rejected": 1, "unknown": 1})
-    assert "(3 in an earlier run)" in completed.stdout
+    assert "(1 now, 3 in an earlier run)" in completed.stdout
     assert len(sandbox.agents) == 5
 
     completed = imports(*options, "--resend-unknown")
@@ -110,7 +110,7 @@ def test_yes_does_not_send_rows_with_changed_keys(imports: TableImport) -> None:
     completed = imports.command("agents", "import", "agents.csv", "--dry-run", url=imports.sandbox.url)
     assert completed.code == 0 and "has the e-mail address, but not the key (row 2)" in completed.stdout
     completed = imports()
-    assert "nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
+    assert "Nothing was sent: --yes cannot confirm that the rows with other keys" in completed.stderr
     assert len(imports.sandbox.agents) == 2
 
 
@@ -436,7 +436,7 @@ def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
         pytest.skip("the file system takes only valid text")
     imports.write(2)
     table = (imports.folder / "agents.csv").rename(folder / "agents.csv")
-    for created in ("Created   2\n", "Created   2 (2 in an earlier run)\n"):
+    for created in ("Created   2\n", "Created   2 (0 now, 2 in an earlier run)\n"):
         completed = imports.command("agents", "import", table, "--yes", url=imports.sandbox.url)
         assert completed.code == 0 and created in completed.stdout
     path = folder / imports.ledger()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from datetime import date
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ grace@example.com;Grace;Hopper;;;;;maybe
 alan@example.com;Alan;Turing;BROKER_ADMIN;;"a;b
 c";;;x
 kurt@example.com;Kurt;Gödel;;;;;false
-ada@example.com;Ada;Byron;;;;;
+ada@example.com;Ada;Lovelace;AGENT;+15550100;vip;A;TRUE
 """
 DRY_RUN = """\
 agents.csv:
@@ -32,9 +33,8 @@ agents.csv:
   Last name                    last_name
   Role                         role
   Phone                        phone
-  Notes                        not sent
-  Tier                         not sent
   profile.onboarding_complete  profile.onboarding_complete
+Not sent: Notes, Tier
 
 Cannot be sent
   Rows  Column                       Message
@@ -44,25 +44,35 @@ Cannot be sent
   3     Phone                        is too short for a phone number: write the whole number, with the area code
   4     profile.onboarding_complete  must be TRUE or FALSE
   6                                  has more cells than there are columns; are quotation marks missing?
-  8     E-mail                       is the same as in row 2, but must identify the row: remove one
+
+Worth a look
+  Rows  Message
+  8     repeats row 2: it is not sent
 
 Ready           2
-Cannot be sent  4  see above; correct them
+Cannot be sent  3  see above; correct them
+Skipped         1  not people, or repeated rows; see above
 
-As they will be sent: check names, dates and phone numbers
-  Field                        Row 2            Row 7
-  email                        ada@example.com  kurt@example.com
-  first_name                   Ada              Kurt
-  last_name                    Lovelace         Gödel
-  role                         AGENT            AGENT (as no role is given)
+As it will be sent: check names, dates and phone numbers
+Row 2
+  email                        ada@example.com
+  first_name                   Ada
+  last_name                    Lovelace
+  role                         AGENT
   phone                        +15550100
-  profile.onboarding_complete  True             False
+  profile.onboarding_complete  True
+Row 7
+  email                        kurt@example.com
+  first_name                   Kurt
+  last_name                    Gödel
+  role                         AGENT (as no role is given)
+  profile.onboarding_complete  False
 
 To decide:
 These words in the column Role are no roles. Add these options, each with a role in place of ROLE; the roles are \
-COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT. Or ignore the column with --ignore Role.
+COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT. The rows of a word without a role are not sent, and can be \
+corrected later. Or ignore the column, so that all become AGENT: --ignore Role
   --map-value role:Makler=ROLE   1 row
-If phone numbers lack the country code, add their country, as in --phone-country US.
 
 This was a dry run: nothing was sent.
 To send the rows that can be sent (add --limit 5 to try five rows first):
@@ -79,7 +89,7 @@ def test_a_dry_run_shows_the_mapping_and_sends_nothing(imports: TableImport) -> 
 
     completed = imports.dry("--map", "Tier = profile.tier", "--report", "report.csv")
     assert "  Tier                         profile.tier\n" in completed.stdout
-    ends = {"2": "not sent", "3": "invalid", "4": "invalid", "6": "invalid", "7": "not sent", "8": "invalid"}
+    ends = {"2": "not sent", "3": "invalid", "4": "invalid", "6": "invalid", "7": "not sent", "8": "skipped"}
     assert imports.outcomes("report.csv") == ends
     report = imports.folder / "report.csv"
     assert "Hopper" not in completed.stdout + completed.stderr + report.read_text()
@@ -88,55 +98,65 @@ def test_a_dry_run_shows_the_mapping_and_sends_nothing(imports: TableImport) -> 
 
 def test_each_kind_of_mistake_is_printed_once_with_its_rows(imports: TableImport) -> None:
     rows = [
-        f"a{number}@example.com,{'x' * (256 + number) if number % 50 == 7 else 'A'},B,0{number}"
-        for number in range(335)
+        f"a{number}@example.com,{'x' * (256 + number) if number % 50 == 7 else 'A'},B,7{number}"
+        for number in range(600)
     ]
-    imports.write("\n".join(["email,first_name,last_name,phone", *rows, *rows[:6]]))
+    imports.write("\n".join(["email,first_name,last_name,phone", *rows]))
     completed = imports.dry("--report", "r.csv", "--json")
     problem_lines = completed.stderr.partition("Cannot be sent\n")[2].partition("\n\n")[0].splitlines()
     assert [re.split("  +", line.strip()) for line in problem_lines[1:]] == [
         [
-            "2, 3, 4, … (341 rows)",
+            "2, 3, 4, … (600 rows)",
             "phone",
             "is too short for a phone number: write the whole number, with the area code",
         ],
         ["9", "first_name", "must be 1 to 255 characters, got 263"],
         ["59", "first_name", "must be 1 to 255 characters, got 313"],
         ["109", "first_name", "must be 1 to 255 characters, got 363"],
-        [
-            "159, 209, 259, … (4 rows)",
-            "first_name",
-            "similar problems: the report (--report) has the message of each row",
-        ],
-        ["337", "email", "is the same as in row 2, but must identify the row: remove one"],
-        ["338", "email", "is the same as in row 3, but must identify the row: remove one"],
-        ["339", "email", "is the same as in row 4, but must identify the row: remove one"],
-        ["340, 341, 342", "email", "similar problems: the report (--report) has the message of each row"],
+        *(
+            [f"{number + 2}", "first_name", f"must be 1 to 255 characters, got {number + 256}"]
+            for number in range(157, 460, 50)
+        ),
+        ["509, 559", "first_name", "similar problems: the file named with --report has the message of each row"],
     ]
     # With --json, every message is printed with its own rows.
     errors = json.loads(completed.stdout)["errors"]
-    assert errors[0]["rows"] == [*range(2, 343)]
+    assert errors[0]["rows"] == [*range(2, 602)]
     assert {error["message"][-3:]: error["rows"] for error in errors if error["column"] == "first_name"} == {
-        str(256 + number): [number + 2] for number in range(7, 335, 50)
+        str(256 + number): [number + 2] for number in range(7, 600, 50)
     }
-    assert [error["rows"] for error in errors if error["column"] == "email"] == [[row] for row in range(337, 343)]
     found = {row["row"]: row for row in imports.report("r.csv")}
-    assert len(found) == 341 and {row["outcome"] for row in found.values()} == {"invalid"}
+    assert len(found) == 600 and {row["outcome"] for row in found.values()} == {"invalid"}
     assert found["9"]["message"].startswith("first_name: must be 1 to 255 characters, got 263; phone: is too short")
-    assert found["342"]["message"].endswith("is the same as in row 7, but must identify the row: remove one")
 
 
-def test_two_rows_with_one_address_cause_a_warning(imports: TableImport) -> None:
-    """The rows may be two agents, so both are sent."""
-    imports.write(NUMBERED + "1,a@example.com,A,B\n2,c@example.com,A,B\n3,A@Example.com,A,B\n4,a@example.com,A,B\n")
+def test_different_people_with_one_address_are_held_back(imports: TableImport) -> None:
+    """One of the addresses is probably wrong, and only the user knows which."""
+    imports.write(
+        NUMBERED + "1,a@example.com,Ada,B\n2,c@example.com,C,D\n3,A@Example.com,Grace,H\n4,c@example.com,C,D\n"
+    )
     completed = imports.dry("--key", "Number", "--report", "r.csv")
+    assert "  2     email   is also in row 4, with another name: correct the wrong row\n" in completed.stdout
+    assert "  4     email   is also in row 2, with another name: correct the wrong row\n" in completed.stdout
+    # The same person under another key is sent once.
+    assert "Worth a look\n  Rows  Message\n  5     repeats row 3: it is not sent\n" in completed.stdout
+    assert imports.outcomes("r.csv") == {"2": "invalid", "3": "not sent", "4": "invalid", "5": "skipped"}
+    completed = imports.dry("--key", "Number", "--allow-shared-email")
     assert (
-        "Worth a look\n  Rows  Column  Message\n  4, 5  email   is the same as in row 2: remove one, unless they are two agents\n\n"
-        "Ready           2\nWorth a look    2  see above; they will be sent\nCannot be sent  0\n"
-    ) in completed.stdout
-    assert completed.code == 0 and "the same as in row 2: remove one" in (imports.folder / "r.csv").read_text()
-    assert imports("--key", "Number").code == 0
-    assert len(imports.sandbox.agents) == 4
+        "is also in row 4, with another name: correct the wrong row\n" in completed.stdout.partition("Worth a look")[2]
+    )
+    assert imports("--key", "Number", "--allow-shared-email").code == 0
+    assert len(imports.sandbox.agents) == 3
+
+
+def test_rows_of_one_person_with_different_data_are_held_back(imports: TableImport) -> None:
+    imports.write(
+        "email,first_name,last_name,phone\na@example.com,A,B,+1\na@example.com,A,B,+2\na@example.com,A,B,+1\n"
+    )
+    completed = imports()
+    message = "is also in rows 3, 4, with the same name, but other data: keep the right row, and delete the others"
+    assert f"  2     email   {message}\n" in completed.stdout
+    assert "Cannot be sent  3  see above" in completed.stdout and imports.sandbox.agents == []
 
 
 HEADER_OF_DAMAGED = "email,first_name,last_name,date_of_birth,profile.client_metadata.note\n"
@@ -165,8 +185,7 @@ DAMAGED = [
     ("Jos?", "first_name", "has a question mark at a letter", False),
     ("M³ller", "last_name", "contains a symbol", False),
     ("1899-11-30", "date_of_birth", "makes the agent older than 100", False),
-    ("2054-01-31", "date_of_birth", "makes the agent younger than 16", False),
-    ("2090-01-31", "date_of_birth", "makes the agent younger than 16", False),
+    (f"{date.today().year - 9}-01-31", "date_of_birth", "makes the agent younger than 16", False),
 ]
 
 
@@ -200,14 +219,14 @@ def test_likely_damaged_text_causes_a_warning(
     if stops:
         assert (
             completed.code == 2
-            and "nothing was sent: --yes cannot confirm" in completed.stderr
+            and "Nothing was sent: --yes cannot confirm" in completed.stderr
             and "row 3" in completed.stderr
         )
     assert (imports.sandbox.agents == []) == stops
 
 
 def test_undamaged_text_causes_no_warning(imports: TableImport) -> None:
-    names = "Null None O'Brien O’Brien José Łukasz JÓŹWIAK WÓŻNIAK ŞTEFĂNESCU Nguyễn Олег Лі 李小龙 محمد ÉCOLE ÅÄÖ Þór N/A D´Arcy"
+    names = "Null None O'Brien O’Brien José Łukasz JÓŹWIAK WÓŻNIAK ŞTEFĂNESCU Nguyễn Олег Лі 李小龙 محمد ÉCOLE ÅÄÖ Þór D´Arcy"
     notes = [
         "„Groß“",
         "«\xa0Café\xa0»",
@@ -262,7 +281,7 @@ def test_many_columns_are_not_all_shown(imports: TableImport) -> None:
     completed = imports.dry()
     assert completed.code == 0 and len(completed.stdout.splitlines()) < 100
     assert re.search("… and 480 more +profile.client_metadata.…\n", completed.stdout)
-    assert re.search("… and 680 more +not sent\n", completed.stdout)
+    assert re.search(", other 19 and 680 more\n", completed.stdout)
     # Nor are all messages about them shown.
     imports.write(",".join([*names, *many]) + "\na@example.com,A,B" + ",\x07" * 1200 + "\n")
     completed = imports.dry()
@@ -282,7 +301,7 @@ def test_agents_have_the_values_of_the_table(imports: TableImport) -> None:
     completed = imports(*(part for mapping in maps for part in ("--map", mapping)))
     assert (completed.code, parse_counts(completed.stdout)) == (
         1,
-        {"created": 2, "rejected": 0, "unknown": 0, "invalid": 4},
+        {"created": 2, "rejected": 0, "unknown": 0, "invalid": 3},
     )
     sent = sorted((agent.sent for agent in imports.sandbox.agents), key=lambda body: str(body["email"]))
     # Empty cells are not sent.
@@ -305,11 +324,11 @@ def test_agents_have_the_values_of_the_table(imports: TableImport) -> None:
 
 
 def test_any_column_can_be_the_key(imports: TableImport) -> None:
-    imports.write(NUMBERED + "1,a@example.com,A,B\n2,a@example.com,A,B\n,c@example.com,A,B\n")
-    same = "  3     email   is the same as in row 2, but must identify the row: "
-    assert same in imports.dry().stdout
+    imports.write(NUMBERED + "1,a@example.com,A,B\n2,b@example.com,A,B\n,c@example.com,A,B\n2,b@example.com,A,C\n")
+    assert "  3     email   is also in row 5, with another name: correct the wrong row\n" in imports.dry().stdout
     completed = imports("--key", "Number")
-    assert parse_counts(completed.stdout) == {"created": 2, "rejected": 0, "unknown": 0, "invalid": 1}
+    assert "  3     Number  is also in row 5, with another name: correct the wrong row\n" in completed.stdout
+    assert parse_counts(completed.stdout) == {"created": 1, "rejected": 0, "unknown": 0, "invalid": 3}
     assert "  4     Number  is empty, but must identify the row: fill it in\n" in completed.stdout
     assert {agent.email for agent in imports.sandbox.agents} == {"a@example.com"}
 
@@ -440,7 +459,7 @@ def test_tables_in_spreadsheet_dialects_are_read(
     report = (imports.folder / "agents.csv.report.csv").read_text("utf-8-sig")
     assert report.startswith(f"row{delimiter}key{delimiter}")
     # The second run reads the first run's report and replaces it.
-    assert "(1 in an earlier run)" in imports(*options).stdout
+    assert "(0 now, 1 in an earlier run)" in imports(*options).stdout
     (agent,) = imports.sandbox.agents
     expected = {"email": "zoe@example.com", "first_name": "Zoë", "last_name": "O'Brien; Jr,", "profile": {}}
     assert agent.sent == expected
@@ -543,8 +562,10 @@ HEADER = "email,first_name,last_name,date_of_birth,phone,role\n"
         (",030 1234567 ext. 9,", ["--phone-country", "DE"], None),
         # Without the plus sign, a number that is too long for a national number.
         (",4915100000012,", ["--phone-country", "DE"], {"phone": "+4915100000012"}),
-        # In a spreadsheet's number format, in which another digit would give another number.
-        (",301234567.0,", ["--phone-country", "DE"], None),
+        # A spreadsheet has removed the first zero, and added decimals.
+        (",301234567.0,", ["--phone-country", "DE"], {"phone": "+49301234567"}),
+        # Without the first zero and with separators, it may be a number of another country.
+        (",33 612345678,", ["--phone-country", "DE"], None),
         (",4.9151E+12,", ["--phone-country", "DE"], None),
         (",12125550123,", ["--phone-country", "US"], {"phone": "+12125550123"}),
         (",212.555.0123,", ["--phone-country", "US"], {"phone": "+12125550123"}),

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import date
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dealkit._cli import phone_numbers
-from dealkit._cli.agent_fields import FIELDS
-from dealkit._cli.column_names import FULL_NAME, match_column, match_columns, suggest_fields
+from dealkit._cli.agent_fields import FIELDS, FULL_NAME
+from dealkit._cli.column_names import match_column, match_columns, match_field_word, suggest_fields
 from dealkit._cli.date_formats import (
     DateColumn,
     DateConclusion,
-    contradicts,
     display_format,
+    explain_date,
+    format_example,
+    is_order_certain,
     is_zero_date,
+    order_support,
     parse_date,
     to_strptime,
 )
-from dealkit._cli.email_cells import explain_email
+from dealkit._cli.email_cells import doubt_email, explain_email
 from dealkit._cli.exit_codes import CommandError
-from dealkit._cli.person_names import split_full_name
-from dealkit._cli.phone_numbers import PhoneColumn, explain_phone, make_phone_parser, normalize_international
+from dealkit._cli.person_names import explain_first_name, explain_last_name, split_full_name
+from dealkit._cli.phone_numbers import (
+    PhoneColumn,
+    doubt_phone,
+    explain_phone,
+    is_empty_phone,
+    make_phone_parser,
+    normalize_international,
+)
 from dealkit._cli.role_words import is_placeholder, match_role, normalize_word
 
 many = settings(max_examples=300, deadline=None)
@@ -153,6 +164,29 @@ def test_other_columns_decide_what_a_name_means(header: str, fields: str) -> Non
         ("Frist Name", ["first_name"]),
         ("Birth Dte", ["date_of_birth"]),
         ("Mobile Phoen", ["phone"]),
+        ("Custom Birthday", ["date_of_birth"]),
+        ("My DOB", ["date_of_birth"]),
+        ("customBirthday", ["date_of_birth"]),
+        ("Custom Email", ["email"]),
+        ("Private Handynummer", ["phone"]),
+        ("N.º", []),
+        ("Number", []),
+        ("Hide Agent", []),
+        ("Nr", []),
+        ("Cel", []),
+        ("Last Activity", []),
+        ("Last Email", []),
+        ("Emails Sent", []),
+        ("Do Not Email", []),
+        ("Birthday Greeting", []),
+        ("Spouse DOB", []),
+        ("Client Birthday", []),
+        ("Company Phone", []),
+        ("Téléphone société", []),
+        ("Weiteres Telefon", []),
+        ("Toll Free Phone", []),
+        ("Titel", []),
+        ("Geburtsort", []),
         ("Spouse email", []),
         ("Work Phone Ext", []),
         ("Mailing Address", []),
@@ -168,9 +202,32 @@ def test_similar_names_are_suggested(name: str, suggestions: list[str]) -> None:
     assert suggest_fields(name) == suggestions
 
 
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("date_of_birth", "birthday; DOB; Date of Birth; Geburtsdatum; date_of_birth"),
+        ("phone", "mobile; Cell; phone; telephone; Handy; Téléphone; Mobile Phone"),
+        ("email", "e-mail; email; E-MAIL; mail; E-Mail-Adresse"),
+        ("first_name", "first; first name; Vorname; given name"),
+        ("last_name", "last; surname; Nachname; apellidos"),
+        (FULL_NAME, "full name; first and last name"),
+        ("role", "role; job title; position"),
+        ("profile.external_id", "external id; profile.external_id"),
+        ("profile.mls_id", "MLS ID"),
+        ("office_id", "office id"),
+        # These words mean several fields, or none.
+        (None, "name; nom; nombre; title; agent; agent id; license; metadata; 2; "),
+    ],
+)
+def test_words_for_fields_are_known(field: str | None, words: str) -> None:
+    for word in split_names(words):
+        assert match_field_word(word) == field
+
+
 @given(st.text())
 @many
 def test_any_column_name_is_handled(name: str) -> None:
+    match_field_word(name)
     match = match_column(name)
     assert match is None or match.field in (*FIELDS, FULL_NAME)
     assert match_columns([name, name])[0] is not None or match is None
@@ -317,6 +374,14 @@ def make_date_column(texts: list[str]) -> DateColumn:
         ("; ".join(["12/31/1990"] * 19 + ["31/12/1990"]), "", "%d/%m/%Y; %m/%d/%Y", []),
         # One day above 12 among many below is a typo.
         ("; ".join(["3/4/1990"] * 11 + ["12/31/1990"]), "", "%d/%m/%Y; %m/%d/%Y", []),
+        # The order of most cells is the order of the column, also with other separators.
+        ("; ".join(["31.12.1990"] * 30 + ["12/17/1965"]), "%d.%m.%Y", "", [32]),
+        ("; ".join(["3.4.1990"] * 30 + ["12/17/1965"]), "%d.%m.%Y", "", [32]),
+        ("; ".join(["31.12.1990"] * 30 + ["12/17/1965", "3/4/1970"]), "%d.%m.%Y", "%d/%m/%Y; %m/%d/%Y", [32]),
+        ("; ".join(["12-31-1990", "31/12/1990", "31/12/1991"]), "%d/%m/%Y", "", [2]),
+        ("12-31-1990; 31/12/1990", "", "%d-%m-%Y; %m-%d-%Y; %d/%m/%Y; %m/%d/%Y", []),
+        # With dots, the day comes first in any case.
+        ("; ".join(["12/31/1990"] * 30 + ["31.12.1990"]), "%m/%d/%Y; %d.%m.%Y", "", []),
         ("3.4.1990; 31.12.1990", "%d.%m.%Y", "", []),
         ("3.4.1990; 3.4.90", "%d.%m.%Y; %d.%m.%y", "", []),
         ("12.31.1990; 3.4.1990", "", "%d.%m.%Y; %m.%d.%Y", []),
@@ -338,15 +403,81 @@ def test_the_cells_of_a_column_determine_its_date_formats(
     assert conclusion == DateConclusion(expected_formats, expected_uncertain, contradicting_rows)
 
 
-def test_rows_contradict_the_formats_of_the_user() -> None:
+def test_cells_support_or_contradict_the_order_of_formats() -> None:
     column = make_date_column(["12/31/1990", "3/4/1990", "31/12/1990", "12/31/90", "31.12.1990", "1990-12-31"])
-    assert contradicts(["%d/%m/%Y"], column) == [2]
-    assert contradicts(["%m/%d/%Y"], column) == [4]
-    assert contradicts(["%d/%m/%Y", "%d/%m/%y"], column) == [2, 5]
-    assert contradicts(["%d/%m/%Y", "%m/%d/%Y"], column) == []
-    assert contradicts(["%d.%m.%Y"], column) == []
-    assert contradicts(["%m.%d.%Y"], column) == [6]
-    assert contradicts([], column) == []
+    assert order_support(["%d/%m/%Y"], column) == (1, [2])
+    assert order_support(["%m/%d/%Y"], column) == (1, [4])
+    assert order_support(["%d/%m/%Y", "%d/%m/%y"], column) == (1, [2, 5])
+    assert order_support(["%m/%d/%y", "%m/%d/%Y"], column) == (2, [4])
+    assert order_support(["%d/%m/%Y", "%m/%d/%Y"], column) == (0, [])
+    assert order_support(["%d.%m.%Y"], column) == (1, [])
+    assert order_support(["%m.%d.%Y"], column) == (0, [6])
+    assert order_support(["%d-%m-%Y", "%d %b %Y"], column) == (0, [])
+    assert order_support([], column) == (0, [])
+
+
+def test_each_format_is_concluded_once() -> None:
+    column = make_date_column(["31 Dec 1990", "1990/12/31", "30 Dec 1990", "31/12/1990", "30/12/1990", "31/12/90"])
+    conclusion = column.conclude()
+    assert conclusion.formats == ["%d %b %Y", "%Y/%m/%d", "%d/%m/%Y", "%d/%m/%y"]
+
+
+@pytest.mark.parametrize(
+    ("strptime_format", "is_certain"),
+    [
+        ("%d.%m.%Y", True),
+        ("%d. %m. %Y", True),
+        ("%d %b %Y", True),
+        ("%b %d, %y", True),
+        ("%Y/%m/%d", True),
+        ("%Y%m%d", True),
+        ("%m.%d.%Y", False),
+        ("%d/%m/%Y", False),
+        ("%d / %m / %Y", False),
+        ("%m-%d-%y", False),
+        ("%d%m%Y", False),
+        ("%y/%m/%d", False),
+    ],
+)
+def test_the_order_of_some_formats_is_certain(strptime_format: str, is_certain: bool) -> None:
+    assert is_order_certain(strptime_format) == is_certain
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *(
+            (text, "has no year: add it, or empty the cell")
+            for text in "--10-27; --1027; 10-27; 27.10.; 27. 10.; 10/27".split("; ")
+        ),
+        *(
+            (text, "has no year")
+            for text in "0000-10-27; 27.10.0000; 27 Oct; October 27; 27. Oktober; 5 de mayo".split("; ")
+        ),
+        *((text, "has no day") for text in "10/1990; 1990-10; 1990; Oct 1990".split("; ")),
+        *((text, "as a spreadsheet stores dates: type the date") for text in ("33238", "33238.0", "33238.5")),
+        *((text, "has a time") for text in ("31.12.1990 13:45", "1990-12-31T13:45:00")),
+        *(
+            (text, "is not a date in the form 12/31/1990")
+            for text in "13/13/1990; 2/30/1990; hello; may; 1-2-3-4; 123456".split("; ")
+        ),
+    ],
+)
+def test_each_kind_of_wrong_date_has_its_message(text: str, words: str) -> None:
+    assert words in explain_date(text, ["%m/%d/%Y"])
+
+
+@pytest.mark.parametrize(
+    ("formats", "shown"),
+    [
+        ([], "1990-12-31"),
+        (["%d.%m.%Y"], "31.12.1990"),
+        (["%m/%d/%Y", "%m/%d/%Y"], "12/31/1990"),
+        (["%d. %B %Y", "%m/%d/%y", "%d.%m.%Y"], "31. December 1990 or 12/31/90"),
+    ],
+)
+def test_wrong_dates_are_explained_with_examples(formats: list[str], shown: str) -> None:
+    assert explain_date("x", formats) == f"is not a date in the form {shown}, or this day does not exist"
 
 
 @pytest.mark.parametrize(
@@ -382,6 +513,8 @@ def test_any_date_format_is_handled(text: str) -> None:
         return
     display_format(strptime_format)
     parse_date("31.12.1990", strptime_format)
+    assert parse_date(format_example(strptime_format), strptime_format) in (date(1990, 12, 31), None)
+    is_order_certain(strptime_format)
 
 
 @given(st.text() | st.from_regex(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}( 0:00)?", fullmatch=True))
@@ -395,6 +528,7 @@ def test_any_date_cell_is_handled(text: str) -> None:
         assert found is not None
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.isoformat())
     is_zero_date(text)
+    explain_date(text, conclusion.formats)
     try:
         strptime_format = to_strptime(text)
     except ValueError:
@@ -416,7 +550,7 @@ def test_a_column_with_a_decisive_date_is_read_in_its_own_format(day: date, strp
 @pytest.fixture(params=["with the library", "without the library"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if request.param == "without the library":
-        monkeypatch.setattr(phone_numbers, "_load_library", lambda: None)
+        monkeypatch.setitem(sys.modules, "phonenumbers", None)
         return False
     pytest.importorskip("phonenumbers")
     return True
@@ -433,6 +567,11 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ("Cell: +1 212 555 0123", "+12125550123"),
         ("+39 06 1234567", "+39061234567"),
         ("+49 30 1234567", "+49301234567"),
+        ("(+33) 6 12 34 56 78", "+33612345678"),
+        ("(+34) 636 000 529", "+34636000529"),
+        ("+(1) (212) 555-0123", "+12125550123"),
+        ("+4915100000012.0", "+4915100000012"),
+        ("+49 30 1234567.0", None),
         ("+1 212 555 0123 x5", None),
         ("+1 212 555 0123 / +1 212 555 0124", None),
         ("+49 30 1234567/68", None),
@@ -461,6 +600,8 @@ def test_numbers_with_a_country_code_need_no_country(text: str, number: str | No
         ("00 49 30 1234567", "+49301234567"),
         ("0049 (0)30 1234567", "+49301234567"),
         ("+49 30/1234567", "+49301234567"),
+        ("(0033) 6 12 34 56 78", "+33612345678"),
+        ("+33 6/12/34/56/78", "+33612345678"),
     ],
 )
 def test_only_the_library_removes_a_domestic_zero(text: str, number: str, library: bool) -> None:
@@ -474,6 +615,8 @@ def test_normalized_numbers_are_valid(text: str) -> None:
         assert number is None or number == text or re.fullmatch(r"\+[1-9]\d{4,14}", number)
     explain_phone(text, None)
     explain_phone(text, "US")
+    is_empty_phone(text)
+    doubt_phone(text)
     column = PhoneColumn()
     column.add(text)
     column.suggest_country()
@@ -497,7 +640,35 @@ def test_normalized_numbers_are_valid(text: str) -> None:
         ("US", "212-555-0123 x5", None),
         ("US", "212-555-0123 ext. 5", None),
         ("US", "212-555-0123 / 212-555-0124", None),
-        ("US", "2125550123.0", None),
+        ("US", "2125550123.0", "+12125550123"),
+        ("US", "12125550123.0", "+12125550123"),
+        ("US", "212/555/0123", "+12125550123"),
+        ("DE", "4915100000012.0", "+4915100000012"),
+        ("FR", "06/12/34/56/78", "+33612345678"),
+        ("BE", "0470/12/34/56", "+32470123456"),
+        ("FR", "(+33) 6 12 34 56 78", "+33612345678"),
+        ("ES", "(+34) 636 000 529", "+34636000529"),
+        # A number that begins with the country's own code is too long for another of this country.
+        ("FR", "33 6 12 34 56 78", "+33612345678"),
+        ("GB", "44 20 7946 0958", "+442079460958"),
+        ("ES", "34 636 000 529", "+34636000529"),
+        ("DE", "4930123456", "+4930123456"),
+        # A spreadsheet has removed the first zero.
+        ("DE", "1701234567", "+491701234567"),
+        ("FR", "612345678", "+33612345678"),
+        ("GB", "7912345678.0", "+447912345678"),
+        # These countries write numbers without a first zero.
+        ("BR", "11 98765-4321", "+5511987654321"),
+        ("IN", "98765 43210", "+919876543210"),
+        # A number of France, of Spain, of Norway, or without its first zero.
+        ("DE", "33 612345678", None),
+        ("DE", "33612345678", None),
+        ("FR", "636 000 529", None),
+        ("US", "47 92 34 56 78", None),
+        # 0151 23456789 in Germany, or +1 512 345 6789.
+        ("DE", "15123456789", None),
+        ("DE", "30 1234567", None),
+        ("DE", "030 1234567.0", None),
         ("US", "2.12556E+09", None),
         ("US", "1-800-FLOWERS", None),
         ("US", "555-0123", None),
@@ -519,7 +690,7 @@ def test_an_unknown_country_is_reported() -> None:
 
 
 def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phone_numbers, "_load_library", lambda: None)
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(CommandError, match="dealkit\\[phone\\]"):
         make_phone_parser("US")
     column = PhoneColumn()
@@ -548,19 +719,29 @@ def test_the_library_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
         ("4.9151E+12", "digits are lost"),
         ("4,9151E+12", "digits are lost"),
         ("4915100000012.0", "ends in .0"),
+        ("(+33) 6 12 34 56 78 x12", "extension"),
+        ("225-555-0147x36", "extension"),
+        ("225-555-0147 ext36", "extension"),
+        ("(615) 555-O198", "letter O"),
+        ("615-555-o198", "letter O"),
+        ("615-555-l198", "write 1"),
+        ("030 1234567/68", "slash"),
         ("555-HOME", "letters"),
         ("Fax 212-555-0123", "letters"),
         ("12345", "too short"),
+        ("000-000-0000", "only zeros"),
+        ("0049 30 1234567", "write a plus sign"),
+        ("212-555-0123", "no country code"),
+        ("(212) 555-0123", "no country code"),
+        ("030/1234567", "no country code"),
+        # A number of Brazil with its area code.
+        ("11 98765-4321", "no country code"),
+        ("c: 212-555-0123", "no country code"),
         ("n/a", "no digits"),
         ("+49 (0)30 1234567", "zero after the country code"),
         ("", None),
-        ("212-555-0123", None),
-        ("(212) 555-0123", None),
-        ("030/1234567", None),
-        # A number of Brazil with its area code.
-        ("11 98765-4321", None),
         ("+15550100", None),
-        ("c: 212-555-0123", None),
+        ("(+33) 6 12 34 56 78", None),
     ],
 )
 def test_each_kind_of_wrong_phone_number_has_its_message(text: str, words: str | None, library: bool) -> None:
@@ -568,6 +749,87 @@ def test_each_kind_of_wrong_phone_number_has_its_message(text: str, words: str |
     assert (message is None) == (words is None)
     assert words is None or words in str(message)
     assert not text or text not in str(message)
+
+
+@pytest.mark.parametrize(
+    ("country", "text", "words"),
+    [
+        ("US", "212-555-012", "too few digits for a number of US"),
+        ("us", "555-0123", "too few digits for a number of US"),
+        ("US", "12", "too few digits for a number of US"),
+        ("US", "212-555-01234", "too many digits for a number of US"),
+        ("US", "47 92 34 56 78", "another country, write the plus sign"),
+        ("US", "123-456-7890", "is not a number of US"),
+        ("US", "212-555-O123", "letter O"),
+        ("DE", "33 612345678", "begins neither with a plus sign nor with 0: write the plus sign and the country code"),
+        ("DE", "30 1234567", "begins neither with a plus sign nor with 0"),
+        ("DE", "33612345678", "may have lost its plus sign or its first 0"),
+        ("DE", "15123456789", "may have lost its plus sign or its first 0"),
+        ("DE", "030 1234567/68", "slash"),
+        ("DE", "030 1234567.0", "writes numbers: remove it"),
+        ("FR", "06 12 34 56", "too few digits for a number of FR"),
+        ("ES", "136 000 529", "is not a number of ES"),
+        ("US", "(+33) 6 12 34 56 78 9", "more digits than a phone number"),
+    ],
+)
+def test_a_wrong_number_of_a_country_has_its_message(country: str, text: str, words: str) -> None:
+    assert make_phone_parser(country)(text) == text
+    assert words in str(explain_phone(text, country))
+
+
+@pytest.mark.parametrize(
+    "text", ["000-000-0000", "(000) 000-0000", "0", "+1 000 000 0000", "1-000-000-0000", "(   ) ___-____", " - "]
+)
+def test_zeros_and_empty_forms_mean_no_number(text: str) -> None:
+    assert is_empty_phone(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "030 1234567", "+1 800 000 0000", "000-000-0001", "n/a", "+15550100"])
+def test_other_numbers_are_not_empty(text: str) -> None:
+    assert not is_empty_phone(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        ("+1212555012", "too few digits"),
+        ("+121255501234", "too many digits"),
+        ("+3361234567", "too few digits"),
+        ("+12125550123", None),
+        # A number without an area code, which the pages use as an example.
+        ("+15550100", None),
+        ("+999123456789", None),
+        ("212-555-012", None),
+        ("", None),
+    ],
+)
+def test_a_number_of_another_length_is_doubtful(number: str, words: str | None, library: bool) -> None:
+    message = doubt_phone(number)
+    assert (message is None) == (words is None or not library)
+    assert message is None or (words is not None and words in message)
+
+
+@pytest.mark.parametrize(
+    ("texts", "country", "count"),
+    [
+        ("636 000 529; 91 123 45 67; (+34) 636 000 530; 600 123 456", "ES", 3),
+        ("636 000 529; 600 12 34 56; 91 123 45 67; 93 234 56 78", "ES", 4),
+        # Madrid, or Szczecin in Poland. A number with a country code decides.
+        ("91 123 45 67; 93 234 56 78", None, 0),
+        ("91 123 45 67; 93 234 56 78; +34 600 123 456", "ES", 2),
+        ("0612345678; 0623456789; +33612345678", "FR", 2),
+        ("0612345678; 0623456789; +31612345678", "NL", 2),
+        ("0612345678; 0623456789; +33612345678; +31612345678", None, 0),
+        # Numbers of another country are no evidence against a clear one.
+        ("0171 1234567; 030 1234567; +33612345678", "DE", 2),
+        ("(212) 555-0123; 06 12 34 56 78; +12125550123", None, 0),
+    ],
+)
+def test_numbers_with_a_country_code_help_to_suggest_the_country(texts: str, country: str | None, count: int) -> None:
+    column = PhoneColumn()
+    for text in texts.split("; "):
+        column.add(text)
+    assert column.suggest_country() == (country and (country, count, count))
 
 
 @pytest.mark.parametrize(
@@ -682,7 +944,17 @@ def test_full_names_are_split(text: str, first_name: str, last_name: str) -> Non
         ("Anna Maria Bröker", "with certainty"),
         ("John Smith Broker", "with certainty"),
         ("Smith", "only one name"),
-        ("Smith,", "only one name"),
+        ("Hans v. Berg", "with certainty"),
+        ("Ana e João", "with certainty"),
+        ("Smith,", "nothing after the comma: write the first name"),
+        ("Puig Vega,", "nothing after the comma: write the first name"),
+        ("Puig Vega, ,", "nothing after the comma: write the first name"),
+        (", Ada", "nothing before the comma: write the last name"),
+        ("Smith, n/a", "missing value"),
+        ("?, Ada", "missing value"),
+        ("n/a", "missing value"),
+        ("TBD", "missing value"),
+        ("-", "missing value"),
         ("Smith, CRS", "only one name"),
         ("Dr. John Smith", "title"),
         ("Smith, Dr. John", "title"),
@@ -696,6 +968,11 @@ def test_full_names_are_split(text: str, first_name: str, last_name: str) -> Non
         ("Jim und Ann", "two people"),
         ("Smith, Ann and Jim", "two people"),
         ("Jean et Marie Dupont", "two people"),
+        ("Jan en Marie Smit", "two people"),
+        ("Frank u. Birgit Berg", "two people"),
+        ("Jim/Ann Smith", "two people"),
+        ("Vega, Ana e João", "two people"),
+        ("Vega, Inés y Isabel", "two people"),
         ("John Smith, JD", "designation"),
         ("Smith, PA", "designation"),
         ("Jane Doe, CLHMS", "designation"),
@@ -719,14 +996,111 @@ def test_uncertain_names_get_a_message(text: str, words: str) -> None:
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Lovelace Ada", ("Ada", "Lovelace")),
+        ("Lovelace, Ada", ("Ada", "Lovelace")),
+        ("Smith J.", ("J.", "Smith")),
+        ("Smith John Jr.", ("John", "Smith Jr.")),
+        ("Lovelace Ada, CRS", ("Ada", "Lovelace")),
+        ("DE LA TOUR Jean", ("Jean", "DE LA TOUR")),
+        # The second word cannot be the first name, or not certainly.
+        ("Jean DUPONT", "with certainty"),
+        ("J. Smith", "with certainty"),
+        ("De Vries", "with certainty"),
+        ("Lovelace A. Byron", "with certainty"),
+        ("García López Ana", "with certainty"),
+        ("Lovelace", "only one name"),
+        ("Lovelace,", "nothing after the comma"),
+        ("Dr. Lovelace", "title"),
+        ("Jim & Ann", "two people"),
+    ],
+)
+def test_full_names_with_the_last_name_first_are_split(text: str, names: tuple[str, str] | str) -> None:
+    found = split_full_name(text, last_first=True)
+    assert names in found if isinstance(names, str) else found == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Lovelace, Ada", ("Ada", "Lovelace")),
+        ("Smith, Jr., John", ("John", "Smith Jr.")),
+        ("Lovelace Ada", "no comma, unlike the other names"),
+        ("John Smith Jr.", "no comma, unlike the other names"),
+        ("John Smith, CRS", "with certainty"),
+        ("John Smith, Jr.", "with certainty"),
+        ("Lovelace", "only one name"),
+    ],
+)
+def test_a_name_without_a_comma_among_names_with_one_is_uncertain(text: str, names: tuple[str, str] | str) -> None:
+    for last_first in (False, True):
+        found = split_full_name(text, needs_comma=True, last_first=last_first)
+        assert names in found if isinstance(names, str) else found == names
+
+
+@pytest.mark.parametrize(
+    "text", "-; .; ??; n/a; N/A; n.a.; k. A.; TBD; s/n; (blank); unknown; keine Angabe; n.v.t.; 0; --".split("; ")
+)
+def test_signs_for_a_missing_value_are_no_names(text: str) -> None:
+    for explain in (explain_first_name, explain_last_name):
+        message = explain(text)
+        assert message is not None
+        assert "missing value" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Kayla & Ronald; Kayla&Ronald; Frank u. Birgit; Frank u Birgit; Olivier et Béatrice; Inés y Isabel; INÉS Y ISABEL; "
+    "Ana e João; Jim and Ann; Jim AND Ann; Jim und Ann; Jim/Ann; Jim / Ann; Jim + Ann; Jan en Marie; Joan i Maria".split(
+        "; "
+    ),
+)
+def test_a_first_name_of_two_people_is_recognized(text: str) -> None:
+    message = explain_first_name(text)
+    assert message is not None
+    assert "two people" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Ada; Null; None; Na; NA; No; K.A.; N. A.; J.-P.; Mary E; Mary E. Ann; Ana E João; Maria de Fátima; Jean-Pierre; 太郎; #N/A; ".split(
+        "; "
+    ),
+)
+def test_unusual_first_names_are_names(text: str) -> None:
+    assert explain_first_name(text) is None
+
+
+@pytest.mark.parametrize("text", ["Smith & Jones", "Smith+Jones", "Smith and Jones", "Dupont et Martin"])
+def test_a_last_name_of_two_people_is_recognized(text: str) -> None:
+    message = explain_last_name(text)
+    assert message is not None
+    assert "two people" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Ortega y Gasset; Smith e Silva; de la Cruz y Gómez; ORTEGA Y GASSET; von und zu Berg; Müller/Schmidt; Null; Na; O; 山田; ".split(
+        "; "
+    ),
+)
+def test_unusual_last_names_are_names(text: str) -> None:
+    assert explain_last_name(text) is None
+
+
 @given(
     st.text()
     | st.lists(st.sampled_from("Ada van de O' Jr. CRS , & Dr. J. LOVELACE y Maria ® ( É 9".split())).map(" ".join)
 )
 @many
 def test_any_name_is_handled(text: str) -> None:
-    names = split_full_name(text)
-    assert isinstance(names, str) or all(name.strip() == name != "" for name in names)
+    for needs_comma, last_first in product((False, True), repeat=2):
+        names = split_full_name(text, needs_comma=needs_comma, last_first=last_first)
+        assert isinstance(names, str) or all(name.strip() == name != "" for name in names)
+    explain_first_name(text)
+    explain_last_name(text)
 
 
 @given(
@@ -755,14 +1129,20 @@ def test_both_orders_give_the_same_name(first_name: str, last_name: str) -> None
         ("ada @example.com", "space"),
         ("ada@exa mple.com", "space"),
         ("ada.example.com", "no @"),
-        ("n/a", "no @"),
+        ("n/a", "is missing: write the e-mail address"),
+        ("-", "is missing"),
+        ("TBD", "is missing"),
+        ("none", "is missing"),
+        ("????", "is missing"),
+        ("/o=Office/ou=Exchange/cn=Recipients/cn=ada", "Exchange"),
+        ("EX:/O=OFFICE/OU=EXCHANGE/CN=ADA", "Exchange"),
         ("ada at example.com", "word at"),
         ("ada(at)example.com", "word at"),
         ("ada@example,com", "comma"),
         ("ada@example.com.", "punctuation"),
         ("ada@example.com,", "punctuation"),
         ("ada@@example.com", "more than one @"),
-        ("ada@example", "no dot"),
+        ("ada@example", "no ending such as .com"),
         ("ada@example..com", "dot too many"),
         ("@example.com", "only a part"),
         ("ada@", "only a part"),
@@ -782,6 +1162,22 @@ def test_each_kind_of_wrong_address_has_its_message(text: str, words: str | None
 @many
 def test_any_address_is_handled(text: str) -> None:
     explain_email(text)
+    doubt_email(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_doubtful"),
+    [
+        ("ada@example", True),
+        ("ada@example.com", False),
+        ("ada@[IPv6:2001:db8::1]", False),
+        ("ada", False),
+        ("ada@", False),
+        ("", False),
+    ],
+)
+def test_an_address_without_an_ending_is_doubtful(text: str, is_doubtful: bool) -> None:
+    assert (doubt_email(text) is not None) == is_doubtful
 
 
 @pytest.mark.parametrize(
@@ -828,6 +1224,11 @@ def test_placeholders_mean_an_empty_cell(text: str) -> None:
 @pytest.mark.parametrize("text", ["", " ", "0", "Nathan", "NC", "ND", "Nan", "No", "x", "A", "TRUE", "#N/A"])
 def test_other_cells_are_no_placeholders(text: str) -> None:
     assert not is_placeholder(text)
+
+
+def test_for_a_role_only_cells_without_letters_are_placeholders() -> None:
+    assert all(is_placeholder(text, field="role") for text in ("-", "—", "?", "??", "--", "/"))
+    assert not any(is_placeholder(text, field="role") for text in ("none", "Unknown", "n/a", "k. A.", "(blank)", ""))
 
 
 @given(st.text())

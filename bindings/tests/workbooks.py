@@ -15,7 +15,7 @@ _SHEET_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def create_workbook() -> Any:
-    """Returns a workbook with one sheet, without types: those of openpyxl allow for a workbook without sheets."""
+    """Returns a workbook with one sheet, without types: openpyxl's types allow for a workbook without sheets."""
     return openpyxl.Workbook()
 
 

@@ -268,10 +268,14 @@ def _add_import(group: Any) -> None:
     _add_argument(table, "--phone-country CODE", phone_help)
     _add_argument(table, "--encoding NAME", _ENCODING_HELP)
     key_help = (
-        "the column that identifies rows in the ledger (default: that for profile.external_id, or else for email); repeat it for "
+        "the column that identifies rows in the ledger (default: the column for profile.external_id, or else for email); repeat it for "
         "columns that identify a row only together"
     )
     _add_argument(table, "--key COLUMN", key_help, **_REPEATABLE)
+    shared_help = (
+        "send rows of different people who share an e-mail address, if their keys differ (default: hold them back)"
+    )
+    _add_argument(table, "--allow-shared-email", shared_help)
     run = parser.add_argument_group("the import")
     _add_argument(run, "--dry-run", "show what would be sent and what is wrong; send nothing")
     _add_argument(run, "--limit N", "send only the first N rows that were not sent before", type=_POSITIVE_INT)
@@ -290,11 +294,11 @@ def _add_import(group: Any) -> None:
     report_help = "the file for the rows' outcomes, .csv or .xlsx (default: the table's name with .report.csv or .report.xlsx; none after a dry run)"
     _add_argument(files, "--report FILE", report_help)
     rejects_help = (
-        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.csv or "
-        ".rejects.xlsx; none after a dry run)"
+        "the file for the rows to be corrected, with the reasons, .csv or .xlsx (default: the table's name with .rejects.xlsx, or "
+        ".rejects.csv without dealkit[excel]; none after a dry run)"
     )
     _add_argument(files, "--rejects FILE", rejects_help)
-    _add_delimiter(files, "that of the table")
+    _add_delimiter(files, "the delimiter of the table")
     _add_service(parser)
 
 

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, Role
 from dealkit._cli.agent_fields import FULL_NAME, FULL_NAMES, PROFILE
-from dealkit._cli.date_formats import DateColumn, contradicts, display_format, is_zero_date, parse_date
-from dealkit._cli.email_cells import explain_email
+from dealkit._cli.date_formats import (
+    DateColumn,
+    explain_date,
+    is_order_certain,
+    is_zero_date,
+    order_support,
+    parse_date,
+)
+from dealkit._cli.email_cells import doubt_email, explain_email
 from dealkit._cli.import_settings import ImportSettings
-from dealkit._cli.person_names import split_full_name
-from dealkit._cli.phone_numbers import PhoneColumn, explain_phone, make_phone_parser, normalize_international
+from dealkit._cli.person_names import explain_first_name, explain_last_name, split_full_name
+from dealkit._cli.phone_numbers import (
+    PhoneColumn,
+    doubt_phone,
+    explain_phone,
+    is_empty_phone,
+    make_phone_parser,
+    normalize_international,
+)
 from dealkit._cli.role_words import is_placeholder, match_role, normalize_word
 
 _BOOLEAN_FIELDS = frozenset(
@@ -24,64 +39,112 @@ _BOOLEANS = {"true": True, "false": False}
 # The optional fields with a fixed form, in which a placeholder such as `n/a` cannot be a value.
 _FIELDS_WITH_FORM = ("phone", "date_of_birth", "role")
 
+# The fields whose values never contain invisible characters.
+_FIELDS_WITHOUT_INVISIBLE_CHARACTERS = ("email", *_FIELDS_WITH_FORM)
+_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+
 ROLES = [role.value for role in Role]
+
+# From this number of rows on, a cell that is no value is repeated so often that it may be a word for a missing value.
+_MIN_REPETITIONS = 3
+
+# A year that many systems enter for an unknown date.
+_YEAR_OF_UNKNOWN_DATES = "1900"
+
+# If the dates that only the opposite order of day and month can read are more than this share of the dates that only the
+# named order can read, the order of the others is uncertain.
+_MAX_SHARE_OF_CONTRADICTIONS = 0.1
 
 
 class ColumnEvidence:
-    """What the cells of a table show about the notation of its dates, phone numbers and roles."""
+    """Evidence in the cells of a table for the notation of its dates, phone numbers, names and roles."""
 
     def __init__(self) -> None:
         self.dates = DateColumn()
         self.phones = PhoneColumn()
-        self.role_words: dict[str, tuple[str, int]] = {}
-        """Words that are no roles, with their number, by their form without case, blanks and punctuation."""
+        self.has_iso_dates = False
+        self.has_national_phones = False
+        """True if the table has phone numbers without a country code."""
         self.placeholders: Counter[tuple[str, str]] = Counter()
         """Cells such as `n/a` that stand for no value, by field and text."""
+        self._role_words: dict[str, tuple[str, int]] = {}
+        """Words that are no roles, with their number, by their form without case, blanks and punctuation."""
+        self._cells: Counter[tuple[str, str]] = Counter()
+        """Phone numbers and dates without enough digits, and dates that often mean no date, by field and text."""
+        self._name_count = self._comma_count = 0
 
     def add(self, number: int, texts: Mapping[str, str], settings: ImportSettings) -> None:
         """Adds the cells of a row, by field."""
         for field in _FIELDS_WITH_FORM:
-            text = texts.get(field)
+            text = _remove_invisible_characters(texts.get(field, ""))
             if not text or settings.find_word(field, text) is not None:
                 continue
-            if is_placeholder(text) or (field == "date_of_birth" and is_zero_date(text)):
+            if is_placeholder(text, field) or _is_zero(field, text):
                 self.placeholders[field, text] += 1
+            elif field == "role":
+                if match_role(text) is None:
+                    word, count = self._role_words.get(normalize_word(text), (text, 0))
+                    self._role_words[normalize_word(text)] = word, count + 1
             elif field == "date_of_birth":
                 self.dates.add(number, text)
-            elif field == "phone":
+                self.has_iso_dates |= re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is not None
+                if sum(map(str.isdigit, text)) < 3 or _YEAR_OF_UNKNOWN_DATES in text:
+                    self._cells[field, text] += 1
+            else:
                 self.phones.add(text)
-            elif match_role(text) is None:
-                word, count = self.role_words.get(normalize_word(text), (text, 0))
-                self.role_words[normalize_word(text)] = word, count + 1
+                digit_count = sum(map(str.isdigit, text))
+                self.has_national_phones |= digit_count > 5 and not text.lstrip("(").startswith(("+", "00"))
+                if digit_count < 3:
+                    self._cells[field, text] += 1
+        for field in FULL_NAMES:
+            self._name_count += field in texts
+            self._comma_count += "," in texts.get(field, "")
+
+    def undecided_words(self, field: str) -> Iterator[tuple[str, int]]:
+        """Yields the cells of a field whose meaning only the user knows, with the number of their rows."""
+        if field == "role":
+            yield from self._role_words.values()
+        for (name, text), count in self._cells.items():
+            if name == field and count >= _MIN_REPETITIONS:
+                yield text, count
+
+    def has_commas_in_names(self) -> bool:
+        """Returns whether most names in a column with both names have a comma, as in `Lovelace, Ada`."""
+        return self._comma_count * 2 > self._name_count
+
+
+def _is_zero(field: str, text: str) -> bool:
+    return (field == "date_of_birth" and is_zero_date(text)) or (field == "phone" and is_empty_phone(text))
+
+
+def _remove_invisible_characters(text: str) -> str:
+    return _INVISIBLE_CHARACTERS.sub("", text).strip()
 
 
 class CellParser:
     """Converts cells according to the settings of an import and the evidence in the table."""
 
-    def __init__(self, settings: ImportSettings, evidence: ColumnEvidence) -> None:
+    def __init__(self, settings: ImportSettings, evidence: ColumnEvidence, *, is_order_settled: bool = False) -> None:
+        """`is_order_settled` means that another table has shown the order of day and month, as for the rejects of an
+        import.
+        """
         self._settings = settings
-        self._evidence = evidence
+        self._needs_comma = evidence.has_commas_in_names()
         conclusion = evidence.dates.conclude()
         self.date_formats = settings.date_formats or conclusion.formats
         """The formats of dates, as for `datetime.strptime`."""
+        self.uncertain_formats = [] if settings.date_formats else conclusion.uncertain
+        """The formats that the dates may have, if it is not certain whether the day or the month comes first."""
+        self._contradicting_rows: list[int] = []
+        """The rows whose dates contradict the order that the user has named, if the other dates are uncertain too."""
         if settings.date_formats:
             # Formats that leave no doubt about the order, such as those with the name of the month, remain readable.
-            self.date_formats = [*settings.date_formats, *filter(is_order_certain, conclusion.formats)]
-        self.uncertain_formats = [] if settings.date_formats else conclusion.uncertain
-        """The formats that the table's dates may have, if day and month cannot be told apart."""
-        self.contradicting_rows = (
-            contradicts(settings.date_formats, evidence.dates)
-            if settings.date_formats
-            else conclusion.contradicting_rows
-        )
-        """The rows whose dates only the opposite order of day and month can read."""
-        # If the table does not confirm the order that the user has named, but some dates contradict it, the remaining
-        # dates are uncertain.
-        self._has_wrong_order = (
-            bool(settings.date_formats)
-            and bool(self.contradicting_rows)
-            and {*settings.date_formats}.isdisjoint(conclusion.formats)
-        )
+            certain_formats = filter(is_order_certain, conclusion.formats)
+            self.date_formats = [*dict.fromkeys([*settings.date_formats, *certain_formats])]
+            support, contradictions = order_support(settings.date_formats, evidence.dates)
+            if not is_order_settled and len(contradictions) > _MAX_SHARE_OF_CONTRADICTIONS * support:
+                self._contradicting_rows = contradictions
+        self.can_read_dates = bool(self.date_formats or self.uncertain_formats or evidence.has_iso_dates)
         self._parse_phone = make_phone_parser(settings.phone_country) if settings.phone_country else None
 
     def parse(self, texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -92,7 +155,7 @@ class CellParser:
         problems: dict[str, str] = {}
         for field, text in texts.items():
             if field in FULL_NAMES:
-                names = split_full_name(text) if field == FULL_NAME else _split_last_first(text)
+                names = split_full_name(text, needs_comma=self._needs_comma, last_first=field != FULL_NAME)
                 if isinstance(names, str):
                     problems["last_name"] = names
                     # The whole cell stands for both names, so that validation does not report missing names.
@@ -100,9 +163,13 @@ class CellParser:
                 values["first_name"], values["last_name"] = names
             else:
                 values[field] = self._parse_cell(field, text)
+                if problem := _explain_value(field, values[field]):
+                    problems[field] = problem
         return {field: value for field, value in values.items() if value != ""}, problems
 
     def _parse_cell(self, field: str, cell: str) -> Any:
+        if field in _FIELDS_WITHOUT_INVISIBLE_CHARACTERS:
+            cell = _remove_invisible_characters(cell)
         word = self._settings.find_word(field, cell)
         text = cell if word is None else word
         if field in _BOOLEAN_FIELDS:
@@ -118,9 +185,9 @@ class CellParser:
         return text
 
     def _parse_date(self, text: str) -> str:
-        dates = {day for date_format in self.date_formats if (day := parse_date(text, date_format))}
-        if self._has_wrong_order and not self._is_order_certain(text):
+        if self._contradicting_rows and not self._is_order_certain(text):
             return text
+        dates = {day for date_format in self.date_formats if (day := parse_date(text, date_format))}
         # If two formats give different dates, the date is ambiguous, and the cell stays unchanged.
         return dates.pop().isoformat() if len(dates) == 1 else text
 
@@ -129,7 +196,7 @@ class CellParser:
         return any(is_order_certain(date_format) and parse_date(text, date_format) for date_format in self.date_formats)
 
     def explain(self, field: str, code: str, text: str) -> str | None:
-        """Returns a message for a rejected cell that is more exact than that of the rules, or None."""
+        """Returns a message for a rejected cell that is more exact than the message of the rules, or None."""
         match code:
             case "invalid_email":
                 return explain_email(text)
@@ -141,29 +208,42 @@ class CellParser:
                 return f"is none of the roles {', '.join(ROLES)}"
         return None
 
-    def _explain_date(self, text: str) -> str | None:
-        if self._has_wrong_order:
-            rows = ", ".join(map(str, self.contradicting_rows[:3]))
-            return (
-                f"cannot be read safely: other dates, as in row {rows}, contradict --date-format "
-                f"{display_format(self._settings.date_formats[0])}"
-            )
+    def _explain_date(self, text: str) -> str:
         if any(parse_date(text, date_format) for date_format in self.uncertain_formats):
             return "may be day and month, or month and day: choose the order with --date-format"
-        if text.isdecimal() and len(text) == 5:
-            return "is a number, as a spreadsheet stores dates: format the column as a date, and save the table again"
-        shown_formats = " or ".join(map(display_format, self.date_formats)) or "YYYY-MM-DD"
-        return f"is not a date in the form {shown_formats}, or this day does not exist"
+        if self._contradicting_rows and any(parse_date(text, date_format) for date_format in self.date_formats):
+            rows = ", ".join(map(str, self._contradicting_rows[:3]))
+            return (
+                f"cannot be read safely, because other dates, as in row {rows}, have the opposite order of day and month: correct "
+                "--date-format, or those dates"
+            )
+        return explain_date(text, self.date_formats)
 
 
-def _split_last_first(text: str) -> tuple[str, str] | str:
-    """Splits a name such as `Lovelace Ada`. With a comma, the last name is first in any case."""
-    words = text.split()
-    return (words[1], words[0]) if len(words) == 2 and "," not in text else split_full_name(text)
+def _explain_value(field: str, value: Any) -> str | None:
+    """Explains a value that the rules accept, but that is certainly a mistake."""
+    match field:
+        case "first_name":
+            return explain_first_name(value)
+        case "last_name":
+            return explain_last_name(value)
+        case "date_of_birth":
+            return "is in the future: correct the year" if _is_future(value) else None
+    return None
 
 
-def is_order_certain(strptime_format: str) -> bool:
-    """Returns whether a format has the name of the month, the year in front, or dots, which only stand between a day and
-    a following month.
-    """
-    return not re.fullmatch(r"%[dm][^.\d]%[dm][^.\d]%[yY]", strptime_format)
+def _is_future(text: str) -> bool:
+    try:
+        return date.fromisoformat(text) > date.today()
+    except ValueError:
+        return False  # validation reports the date
+
+
+def doubt_value(field: str, value: Any) -> str | None:
+    """Returns a warning about a value that the rules accept, but that is probably a mistake, or None."""
+    match field:
+        case "email":
+            return doubt_email(value)
+        case "phone":
+            return doubt_phone(value)
+    return None

@@ -14,11 +14,8 @@ from difflib import SequenceMatcher
 from itertools import product
 from typing import NamedTuple
 
-from dealkit._cli.agent_fields import FIELDS, PROFILE
+from dealkit._cli.agent_fields import FIELDS, FULL_NAME, PROFILE
 from dealkit._cli.csv_tables import normalize_column_name
-
-FULL_NAME = "first_name+last_name"
-"""A column with both names, which is split only on request."""
 
 
 class ColumnMatch(NamedTuple):
@@ -180,14 +177,28 @@ _RANKS_PER_NUMBER = 100
 # Columns about another person or another device, for which a similar field would be wrong advice.
 _OTHER_SUBJECTS = re.compile(
     r"spouse|partner|emergency|assistant|manager|office|broker|company|firm|team|fax|pager|referr|wife|husband|child|kids?|mother"
-    r"|mailing|street|^ort|city|stadt|region|auto|^car|voiture|radio|tty|text|haupt|hoofd|altro|andere|autre|yomi|phonetic|emaildisplay|username|anniver|aniver|ext$|extension|father|parent|license|licence|notfall|ehe|buro|firma|urgence|conjoint|employeur|emergencia|conyuge|oficina|empresa|azienda"
+    r"|mailing|street|^ort|geburtsort|birthplace|^titel|tollfree|societe|weitere|switchboard|zentrale|reception|billing|accounting|support|city|stadt|region|auto|^car|voiture|radio|tty|text|haupt|hoofd|altro|andere|autre|yomi|phonetic|emaildisplay|username|anniver|aniver|ext$|extension|father|parent|license|licence|notfall|ehe|buro|firma|urgence|conjoint|employeur|emergencia|conyuge|oficina|empresa|azienda"
     r"|ufficio|agenzia|kantoor|bedrijf|lender|transaction|seller|buyer|client|kunde|owner|typ|label|opt|verified|status"
 )
 
 _MAX_SUGGESTIONS = 2
+_MIN_LETTERS = 4
 _MIN_SIMILARITY = 0.8
 _MAX_SUGGESTED_LENGTH = 50
 _MAX_LENGTH_DIFFERENCE = 2
+
+# Fields whose names mean them also as the last or only known words of a longer name, as in `Custom Birthday` and `My Cell
+# Phone`. A word such as `Agent` or `Title` means little in a longer name.
+_CONTAINED_FIELDS = ("date_of_birth", "phone", "email")
+# A column about messages, such as `Last Email` and `Emails Sent`, or with an answer such as yes.
+_ABOUT_MESSAGES = re.compile(
+    r"\b(?:last|latest|next|sent|count|call|calls|hide|show|has|is|do not|don't|bounced?|opens?|clicks?|activity|consent|allowed)\b",
+    re.IGNORECASE,
+)
+
+# The lines of the table whose names a user may write in place of a field's name, where it is not only the first line. The
+# other lines have names that also mean something else.
+_LAST_UNAMBIGUOUS_RANK = {"phone": 2, "role": 2}
 
 
 def _normalize(name: str) -> str:
@@ -284,16 +295,30 @@ def match_columns(names: Sequence[str]) -> list[ColumnMatch | None]:
     return matches
 
 
+def match_field_word(text: str) -> str | None:
+    """Returns the field for a word that a user writes in place of a field's name, such as `birthday` for `date_of_birth`, or
+    None if the word is unknown or means several fields.
+    """
+    match = _MATCHES.get(_normalize(text))
+    if match is None or match.rank > _LAST_UNAMBIGUOUS_RANK.get(match.field, 1):
+        return None
+    return match.field
+
+
 def suggest_fields(name: str) -> list[str]:
     """Returns the fields with the most similar names, for a column that matches none."""
     normalized = _normalize(name)
-    if not normalized.isalpha() or len(normalized) > _MAX_SUGGESTED_LENGTH or _OTHER_SUBJECTS.search(normalized):
+    if not normalized.isalpha() or not _MIN_LETTERS <= len(normalized) <= _MAX_SUGGESTED_LENGTH:
         return []
+    if _OTHER_SUBJECTS.search(normalized):
+        return []
+    if contained := _find_contained_field(name):
+        return [contained]
     similarities: dict[str, float] = {}
     # The matcher caches its second sequence.
     matcher = SequenceMatcher(None, "", normalized)
     for alias, (field, _) in _MATCHES.items():
-        if abs(len(alias) - len(normalized)) > _MAX_LENGTH_DIFFERENCE:
+        if abs(len(alias) - len(normalized)) > _MAX_LENGTH_DIFFERENCE or alias[:1] != normalized[0]:
             continue
         matcher.set_seq1(alias)
         # The upper bounds are much faster to compute than the similarity.
@@ -302,3 +327,15 @@ def suggest_fields(name: str) -> list[str]:
         if (similarity := matcher.ratio()) >= _MIN_SIMILARITY:
             similarities[field] = max(similarity, similarities.get(field, 0))
     return sorted(similarities, key=lambda field: -similarities[field])[:_MAX_SUGGESTIONS]
+
+
+def _find_contained_field(name: str) -> str | None:
+    """Returns the field that the last words of a name mean: `Custom Birthday` ends with a name of the date of birth."""
+    if _ABOUT_MESSAGES.search(name):
+        return None
+    words = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+    for start in range(1, len(words)):
+        match = _MATCHES.get(_normalize("".join(words[start:])))
+        if match is not None and match.field in _CONTAINED_FIELDS:
+            return match.field
+    return None

@@ -25,7 +25,7 @@ from dealkit._cli.excel_survey import column_letters
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.import_settings import IGNORED, ImportSettings
 from dealkit._cli.shells import quote
-from dealkit._cli.terminal import escape_controls
+from dealkit._cli.terminal import escape_controls, format_table
 
 _COLUMN_LETTER = re.compile(r"column ([a-z]{1,3})", re.IGNORECASE)
 
@@ -56,12 +56,17 @@ class ColumnMapping:
         self.header = header
         self.names = _unique_names(header)
         """The names of the columns for messages and options, with the letter of a column whose name is not unique."""
+        self._display_names = [*map(escape_controls, self.names)]
         self.fields: list[str | None] = [None] * len(header)
         """The field of each column, one of `FULL_NAMES` for a column with two fields, or None."""
         self.notes = [""] * len(header)
         """The reason why a column is not sent, if the user should know it."""
         self.suggestions: dict[str, str] = {}
         """The fields of columns that a person must confirm, by the column's name."""
+        self.similar: dict[str, str] = {}
+        """The fields that unsent columns may hold, by the column's name."""
+        self.alternatives: dict[str, list[str]] = {}
+        """The columns that may hold a field as well as the column that was chosen by its name, by field."""
         self.missing: list[str] = []
         """The columns of the mapping file that the table does not have."""
         self._has_data_as_header = looks_like_data(header)
@@ -109,6 +114,8 @@ class ColumnMapping:
         for candidate in group:
             if candidate.position != chosen:
                 self.notes[candidate.position] = f"{target} comes from {self.names[chosen]}"
+                if best_rank != _MAPPED_BY_USER:
+                    self.alternatives.setdefault(target, []).append(self.names[candidate.position])
 
     def _check_required(self, settings: ImportSettings) -> None:
         """Raises CommandError if no column holds a field that every agent needs."""
@@ -120,13 +127,18 @@ class ColumnMapping:
             return
         similar = {field: self._similar_column(field) for field in missing}
         examples = quote([part for field in missing for part in ("--map", f"{similar[field] or 'COLUMN'}={field}")])
+        both_names = (
+            f"\nIf one column holds both names, add\n  {quote(['--map', f'COLUMN={FULL_NAME}'])}"
+            if {"first_name", "last_name"} <= {*missing}
+            else ""
+        )
         raise CommandError(
             f"no column holds {' or '.join(missing)}, which every agent needs. Name the columns, as in\n"
-            f"  {examples}\nThe columns are {list_column_names(self.header)}"
+            f"  {examples}{both_names}\nThe columns are {list_column_names(self.header)}"
         )
 
     def _similar_column(self, field: str) -> str | None:
-        """Returns the column without a field whose name is similar to those of a field."""
+        """Returns a column that holds no field, but whose name is similar to the names of a field."""
         if self._has_data_as_header:
             return None
         return next(
@@ -144,7 +156,8 @@ class ColumnMapping:
         for index, name in enumerate(self.names):
             if self.fields[index] is None and not self.notes[index]:
                 similar = [field for field in suggest_fields(name) if field in free_fields]
-                self.notes[index] = f"is it {similar[0]}? Then add --map" if similar else ""
+                if similar:
+                    self.similar[name] = similar[0]
 
     def unconfirmed(self) -> str:
         """Returns the options that confirm the suggestions."""
@@ -212,25 +225,26 @@ class ColumnMapping:
             if field is not None or (note == "ignored" and column != REASON_COLUMN)
         }
 
-    def describe(self) -> list[dict[str, str]]:
-        """Lists each column and its field for the screen. If many columns go to metadata, or are not sent, lists only
-        the first of them.
+    def describe(self) -> str:
+        """Describes the columns for the screen: first the columns with their fields, then the unsent columns. If many
+        columns go to metadata, or are not sent, lists only the first of them.
         """
         rows: list[dict[str, str]] = []
-        counts: Counter[str] = Counter()
+        unsent: list[str] = []
+        metadata_count = 0
         for name, column, field, note in zip(
             display_column_names(self.names), self.header, self.fields, self.notes, strict=True
         ):
-            if column == REASON_COLUMN:
+            if field is None:
+                if column != REASON_COLUMN:
+                    unsent.append(f"{name} ({note})" if note else name)
                 continue
-            kind = "not sent" if field is None else f"{METADATA}…" if field.startswith(METADATA) else field
-            counts[kind] += 1
-            if counts[kind] <= MAX_COLUMNS_SHOWN or note:
-                rows.append({"Column": name, "goes to": field or (f"not sent: {note}" if note else kind)})
-        for kind, number in counts.items():
-            if number > MAX_COLUMNS_SHOWN:
-                rows.append({"Column": f"… and {number - MAX_COLUMNS_SHOWN:,} more", "goes to": kind})
-        return rows
+            metadata_count += field.startswith(METADATA)
+            if not field.startswith(METADATA) or metadata_count <= MAX_COLUMNS_SHOWN:
+                rows.append({"Column": name, "goes to": field})
+        if metadata_count > MAX_COLUMNS_SHOWN:
+            rows.append({"Column": f"… and {metadata_count - MAX_COLUMNS_SHOWN:,} more", "goes to": f"{METADATA}…"})
+        return format_table(rows) + (f"\nNot sent: {join_names(unsent)}" if unsent else "")
 
     def texts_by_field(self, cells: Sequence[str]) -> dict[str, str]:
         """Returns the cells of a row by field, without empty cells."""
@@ -238,7 +252,7 @@ class ColumnMapping:
 
     def display_name(self, index: int) -> str:
         """Returns the name of a column for messages."""
-        return escape_controls(self.names[index])
+        return self._display_names[index]
 
     def column_for_pointer(self, pointer: str) -> str:
         """Returns the column that a violation concerns, or the field if no column holds it."""

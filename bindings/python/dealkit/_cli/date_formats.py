@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -54,6 +55,8 @@ _DIRECTIVES = {
 _NOTATIONS = {"%d": "DD", "%m": "MM", "%b": "MMM", "%B": "MMMM", "%y": "YY", "%Y": "YYYY"}
 _TIME_NOTATION = re.compile(r"[ T]h{1,2}:mm(:ss)?( ?(am/pm|a/p|tt))?$", re.IGNORECASE)
 _SAMPLE_DATE = date(1987, 6, 5)
+_EXAMPLE_DATE = date(1990, 12, 31)
+_MAX_EXAMPLES = 2
 
 # The time after a date, if it is midnight, as databases and spreadsheets write it.
 _MIDNIGHT = re.compile(
@@ -184,6 +187,50 @@ def is_zero_date(text: str) -> bool:
     return text.strip("0") == "" or (parts is not None and tuple(map(int, parts.groups())) in _ZERO_DATES)
 
 
+# Dates without a year, as address books write them: --10-27, 27.10. and 10/27.
+_NO_YEAR = re.compile(
+    r"(?:--\d{1,2}-?|\d{1,2} ?[./-] ?)\d{1,2}\.?|(?:0000|--)[./-]?\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]0000"
+)
+_NO_DAY = re.compile(r"\d{1,2}[./-]\d{4}|\d{4}[./-]\d{1,2}|(?:19|20)\d{2}")
+_SERIAL_NUMBER = re.compile(r"\d{5}(?:[.,]\d*)?")
+_TIME = re.compile(r"\d ?[T,]? ?\d{1,2}:\d{2}")
+
+
+def explain_date(text: str, formats: Sequence[str]) -> str:
+    """Returns the mistake in a cell that none of the formats can read, with advice."""
+    text = " ".join(text.split())
+    if _NO_YEAR.fullmatch(text):
+        return "has no year: add it, or empty the cell"
+    if _NO_DAY.fullmatch(text):
+        return "has no day: write the whole date, or empty the cell"
+    # `27 m10` without a year, and `m10 1990` without a day.
+    if (numeric_text := _replace_month_name(text)) and (parts := re.findall(r"\bm?\d+", numeric_text)):
+        numbers = [part for part in parts if not part.startswith("m")]
+        if len(numbers) == 1:
+            missing = "day: write the whole date" if len(numbers[0]) == 4 else "year: add it"
+            return f"has no {missing}, or empty the cell"
+    if _SERIAL_NUMBER.fullmatch(text):
+        return "is a number, as a spreadsheet stores dates: type the date"
+    if _TIME.search(_MIDNIGHT.sub("", text)):
+        return "has a time: write only the date"
+    examples = dict.fromkeys(format_example(date_format) for date_format in (formats or ("%Y-%m-%d",)))
+    shown_examples = " or ".join([*examples][:_MAX_EXAMPLES])
+    return f"is not a date in the form {shown_examples}, or this day does not exist"
+
+
+def format_example(strptime_format: str) -> str:
+    """Returns 31 December 1990 in a format, in English in every language of the process."""
+    english_format = strptime_format.replace("%b", "Dec").replace("%B", "December")
+    return _EXAMPLE_DATE.strftime(english_format)
+
+
+def is_order_certain(strptime_format: str) -> bool:
+    """Returns whether a format leaves no doubt about the order of day and month: with the name of the month, four digits of
+    the year in front, or dots between a day and a following month.
+    """
+    return not re.fullmatch(r"%d[^.%]*%m[^.%]*%[yY]|%m[^%]*%d[^%]*%[yY]|%y[^%]*%[dm][^%]*%[dm]", strptime_format)
+
+
 class DateConclusion(NamedTuple):
     """The formats of a column's dates, as far as its cells determine them."""
 
@@ -192,7 +239,7 @@ class DateConclusion(NamedTuple):
     uncertain: list[str]
     """The possible formats of cells whose day and month cannot be distinguished."""
     contradicting_rows: list[int]
-    """Rows that only the order of a format can read that is not the column's."""
+    """Rows that only the order can read that is not the column's."""
 
 
 class _DayAndMonth:
@@ -240,6 +287,10 @@ class _DayAndMonth:
         )
         return order if is_determined else None
 
+    def count_cells(self, order: str) -> int:
+        """Returns the number of cells that an order can read."""
+        return len(self.rows(order)) + self.undecided_count
+
     def rows(self, order: str) -> list[int]:
         """Returns the rows that only this order can read."""
         return [row for year in self.years for row in self.rows_by_format.get(self.format(order, year), ())]
@@ -274,22 +325,44 @@ class DateColumn:
             self._unambiguous.setdefault(date_format)
 
     def conclude(self) -> DateConclusion:
-        """Returns the formats that the cells determine."""
-        conclusion = DateConclusion([*self._unambiguous], [], [])
-        for dates in self._by_separator.values():
-            order = dates.find_order()
+        """Returns the formats that the cells determine. If cells with different separators determine different orders,
+        only the order of most cells counts.
+        """
+        formats, uncertain, contradicting_rows = [*self._unambiguous], list[str](), list[int]()
+        orders = {separator: dates.find_order() for separator, dates in self._by_separator.items()}
+        rejected_orders = self._find_rejected_orders(orders)
+        for separator, dates in self._by_separator.items():
+            order = orders[separator]
+            # With dots, the day comes first in any case.
+            if order in rejected_orders and (separator, order) != (".", "dm"):
+                if len(rejected_orders) < len(_ORDERS):
+                    contradicting_rows.extend(dates.rows(order))
+                    if dates.undecided_count == 0:
+                        continue
+                order = None
             for year in dates.years:
                 possible = [dates.format(possible_order, year) for possible_order in _ORDERS]
                 if year == "%y" and dates.may_begin_with_year:
-                    conclusion.uncertain.extend((*possible, dates.separator.join(("%y", "%m", "%d"))))
+                    uncertain.extend((*possible, separator.join(("%y", "%m", "%d"))))
                 elif order is None:
-                    conclusion.uncertain.extend(possible)
+                    uncertain.extend(possible)
                 else:
-                    conclusion.formats.append(dates.format(order, year))
+                    formats.append(dates.format(order, year))
             if order is not None:
-                conclusion.contradicting_rows.extend(dates.rows(order[::-1]))
-        conclusion.contradicting_rows.sort()
-        return conclusion
+                contradicting_rows.extend(dates.rows(order[::-1]))
+        return DateConclusion([*dict.fromkeys(formats)], [*dict.fromkeys(uncertain)], sorted({*contradicting_rows}))
+
+    def _find_rejected_orders(self, orders: Mapping[str, str | None]) -> set[str]:
+        """Returns the orders that cells with some separators determine, but that more cells contradict. If as many cells
+        determine each order, both are rejected.
+        """
+        counts = Counter[str]()
+        for separator, order in orders.items():
+            if order is not None:
+                counts[order] += self._by_separator[separator].count_cells(order)
+        most = max(counts.values(), default=0)
+        best = [order for order, count in counts.items() if count == most]
+        return {*counts}.difference(best if len(best) == 1 else ()) if len(counts) > 1 else set()
 
     def rows_with_only(self, strptime_format: str) -> Sequence[int]:
         """Returns the rows that a format in figures can read, and its other order cannot."""
@@ -297,9 +370,15 @@ class DateColumn:
         return next((rows for rows in found if rows), ())
 
 
-def contradicts(formats: Sequence[str], column: DateColumn) -> list[int]:
-    """Returns the rows that the formats cannot read, but one of them with day and month exchanged can. If there are such
-    rows, dates that both orders can read are not safe either.
+def order_support(formats: Sequence[str], column: DateColumn) -> tuple[int, list[int]]:
+    """Returns the number of cells that only the order of these formats can read, and the rows that only the swapped order of
+    day and month can read. If there are such rows, dates that both orders can read are not safe either.
     """
-    exchanged = {re.sub("%[dm]", lambda match: "%m" if match[0] == "%d" else "%d", name) for name in formats}
-    return sorted(row for name in exchanged.difference(formats) for row in column.rows_with_only(name))
+    swapped = {re.sub("%[dm]", lambda match: "%m" if match[0] == "%d" else "%d", name) for name in formats}
+    count = sum(len(column.rows_with_only(name)) for name in {*formats} - swapped)
+    return count, sorted(row for name in swapped.difference(formats) for row in column.rows_with_only(name))
+
+
+def contradicts(formats: Sequence[str], column: DateColumn) -> list[int]:
+    """Returns the rows that the formats cannot read, but one of them with day and month exchanged can."""
+    return order_support(formats, column)[1]

@@ -6,34 +6,37 @@ import errno
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from dealkit._cli.excel_survey import SheetSurvey, survey_sheet
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import MAX_INPUT_BYTES, explain_os_error, file_display_name
 
 MAX_CELLS = 20_000_000
-"""The maximum number of cells in a workbook, counted up to the last cell of each row."""
+"""The maximum number of cells in a sheet, counted up to the last cell of each row."""
 
 MAX_CELL_LENGTH = 100_000
 """The maximum number of characters in a cell. Excel's own limit is 32,767."""
 
-# The maximum size of a workbook's XML, and of a part of it that is no sheet: the library reads such a part as a whole.
-_MAX_XML_BYTES = 1 << 30
+# The maximum size of all parts of a workbook that are read, and of a part that openpyxl reads as a whole.
+_MAX_UNPACKED_BYTES = 1 << 30
 _MAX_PART_BYTES = 32 << 20
 
-# Element tags in a workbook, which has up to three elements for each cell. Bounds the time and the memory of reading.
-_MAX_TAGS = 8 * MAX_CELLS
+# The maximum number of tags in a table of texts, which has four for each text, and in a part that openpyxl reads as a whole.
+_MAX_TEXT_TAGS = 4 * 5_000_000
+_MAX_PART_TAGS = 2_000_000
 
 _ZIP, _ZIP_EMPTY, _OLE = b"PK\x03\x04", b"PK\x05\x06", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BLOCK_BYTES = 1 << 20
 
 _CONTENT_TYPES = "[Content_Types].xml"
 _STRICT_NAMESPACE = "http://purl.oclc.org/ooxml/"
-# A part that openpyxl reads piece by piece.
-_STREAMED_PARTS = ("worksheet", "sst")
+_MAIN_NAMESPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_SHEET_ROOT, _TEXTS_ROOT = f"{_MAIN_NAMESPACE} worksheet", f"{_MAIN_NAMESPACE} sst"
 
 SAVE_ADVICE = "Open it in Excel or LibreOffice, save it as an Excel workbook (.xlsx), and use that file"
 
@@ -57,6 +60,11 @@ def _is_markup(start: bytes) -> bool:
     return text.startswith((b"<html", b"<!doctype", b"<table", b"<?xml", b"<meta", b"<head"))
 
 
+def can_write_workbooks() -> bool:
+    """Returns whether openpyxl, which is an optional dependency, is installed."""
+    return find_spec("openpyxl") is not None
+
+
 def import_openpyxl() -> Any:
     """Imports openpyxl, which is an optional dependency."""
     try:
@@ -73,9 +81,94 @@ def import_openpyxl() -> Any:
     return openpyxl
 
 
+class CheckedArchive(ZipFile):
+    """The archive of a workbook. It checks each part before it is read for the first time, so that no part takes too much
+    memory. zipfile itself reads no more bytes of a part than the archive's directory says.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self.surveys: dict[str, SheetSurvey] = {}
+        """The surveys of the sheets that have been opened, by the name of the part."""
+        self._path = path
+        self._checked_parts: set[str] = set()
+        self._checked_bytes = 0
+
+    def open(
+        self,
+        name: str | ZipInfo,
+        mode: Literal["r", "w"] = "r",
+        pwd: bytes | None = None,
+        *,
+        force_zip64: bool = False,
+    ) -> IO[bytes]:
+        part = name if isinstance(name, ZipInfo) else self.getinfo(name)
+        if part.filename not in self._checked_parts:
+            self._checked_parts.add(part.filename)
+            self._check(part)
+        return super().open(part, mode, pwd, force_zip64=force_zip64)
+
+    def read(self, name: str | ZipInfo, pwd: bytes | None = None) -> bytes:
+        part = name if isinstance(name, ZipInfo) else self.getinfo(name)
+        if part.file_size > _MAX_PART_BYTES:
+            raise self._too_large(f"it has more than {_MAX_PART_BYTES >> 20} MiB of formats")
+        return super().read(part, pwd)
+
+    def _check(self, part: ZipInfo) -> None:
+        self._checked_bytes += part.file_size
+        if self._checked_bytes > _MAX_UNPACKED_BYTES:
+            raise self._too_large(f"unpacked, it is larger than {_MAX_UNPACKED_BYTES >> 20} MiB")
+        with super().open(part) as source:
+            root = self._check_prolog(source)
+        if root.startswith(_STRICT_NAMESPACE):
+            raise CommandError(
+                f'{file_display_name(self._path)} is a "Strict Open XML Spreadsheet". Open it in Excel, save it as "Excel Workbook '
+                '(.xlsx)", and use that file'
+            )
+        with super().open(part) as source:
+            if root == _SHEET_ROOT:
+                self.surveys[part.filename] = survey = survey_sheet(source, MAX_CELLS)
+                if survey.cell_count > MAX_CELLS:
+                    raise self._too_large(f"a sheet has more than {MAX_CELLS:,} cells")
+                return
+            remaining_tags = _MAX_TEXT_TAGS if root == _TEXTS_ROOT else _MAX_PART_TAGS
+            while block := source.read(_BLOCK_BYTES):
+                remaining_tags -= block.count(b"<")
+                if remaining_tags < 0:
+                    raise self._too_large("it has too many texts or formats")
+
+    def _check_prolog(self, source: IO[bytes]) -> str:
+        """Returns the name of a part's first element, after its namespace. Rejects XML with a document type, whose entities
+        could expand without limit, and XML in an encoding in which tags cannot be counted.
+        """
+        root = ""
+        parser = expat.ParserCreate(namespace_separator=" ")
+
+        def check_encoding(version: str, encoding: str | None, standalone: int) -> None:
+            if encoding and encoding.lower() not in ("utf-8", "utf-16", "us-ascii", "iso-8859-1"):
+                raise damaged_workbook(self._path)
+
+        def reject_document_type(*_: object) -> None:
+            raise damaged_workbook(self._path)
+
+        def store_root(name: str, attributes: dict[str, str]) -> None:
+            nonlocal root
+            root = root or name
+
+        parser.XmlDeclHandler = check_encoding
+        parser.StartDoctypeDeclHandler = reject_document_type
+        parser.StartElementHandler = store_root
+        while not root and (block := source.read(4096)):
+            parser.Parse(block, False)
+        return root
+
+    def _too_large(self, reason: str) -> CommandError:
+        return _too_large(self._path, reason)
+
+
 @contextmanager
-def open_package(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a workbook, and checks that its format can be read and its content is not too large."""
+def open_archive(path: Path) -> Iterator[CheckedArchive]:
+    """Opens a workbook, and checks that its format can be read."""
     with _translate_errors(path), open(path, "rb") as file:
         start = file.read(len(_OLE))
         file.seek(0)
@@ -86,12 +179,11 @@ def open_package(path: Path) -> Iterator[IO[bytes]]:
                 f"{file_display_name(path)} is a web page or XML, not a workbook; some programs export such files as .xls. {SAVE_ADVICE}"
             )
         if file.seek(0, 2) > MAX_INPUT_BYTES:
-            raise _too_large(path, f"larger than {MAX_INPUT_BYTES >> 20} MiB")
-        file.seek(0)
-        with ZipFile(file) as archive:
-            _check_parts(path, archive)
-        file.seek(0)
-        yield file
+            raise _too_large(path, f"it is larger than {MAX_INPUT_BYTES >> 20} MiB")
+        with CheckedArchive(path, file) as archive:
+            if kind := _recognize_other_format({*archive.namelist()}):
+                raise CommandError(f"{file_display_name(path)} is {kind}. {SAVE_ADVICE}")
+            yield archive
 
 
 @contextmanager
@@ -108,7 +200,7 @@ def _translate_errors(path: Path) -> Iterator[None]:
             raise damaged_workbook(path) from None
         raise CommandError(f"{file_display_name(path)} cannot be read: {explain_os_error(error)}") from None
     except MemoryError:
-        raise _too_large(path, "more than fits into the memory of this computer") from None
+        raise _too_large(path, "it does not fit into the memory of this computer") from None
     except BadZipFile:
         raise CommandError(
             f"{file_display_name(path)} is damaged or incomplete. Copy or download it again, or open it in Excel, repair it, and "
@@ -124,7 +216,7 @@ def damaged_workbook(path: Path) -> CommandError:
 
 def _too_large(path: Path, reason: str) -> CommandError:
     return CommandError(
-        f"{file_display_name(path)} is too large: it is {reason}. Is it the right file? If so, split it, or delete the sheets and "
+        f"{file_display_name(path)} is too large: {reason}. Is it the right file? If so, split it, or delete the sheets and "
         "columns that are not needed"
     )
 
@@ -142,33 +234,6 @@ def _describe_ole_file(file: IO[bytes]) -> str:
     return f"is in the format of Excel before 2007 (.xls). {SAVE_ADVICE}"
 
 
-def _check_parts(path: Path, archive: ZipFile) -> None:
-    names = {*archive.namelist()}
-    if kind := _recognize_other_format(names):
-        raise CommandError(f"{file_display_name(path)} is {kind}. {SAVE_ADVICE}")
-    # zipfile reads no more bytes of a part than the archive's directory says.
-    xml_parts = [part for part in archive.infolist() if part.filename.lower().endswith((".xml", ".rels", ".vml"))]
-    if sum(part.file_size for part in xml_parts) > _MAX_XML_BYTES:
-        raise _too_large(path, f"more than {_MAX_XML_BYTES >> 20} MiB when unpacked")
-    tag_count = 0
-    for part in xml_parts:
-        root = _check_prolog(path, archive, part)
-        if root.startswith(_STRICT_NAMESPACE):
-            raise CommandError(
-                f'{file_display_name(path)} is a "Strict Open XML Spreadsheet". Open it in Excel, save it as "Excel Workbook (.xlsx)", '
-                "and use that file"
-            )
-        if part.file_size > _MAX_PART_BYTES and root.rpartition(" ")[2] not in _STREAMED_PARTS:
-            raise _too_large(
-                path, f"more than {_MAX_PART_BYTES >> 20} MiB of formats and other content that is no table"
-            )
-        with archive.open(part) as source:
-            while block := source.read(_BLOCK_BYTES):
-                tag_count += block.count(b"<")
-                if tag_count > _MAX_TAGS:
-                    raise _too_large(path, f"more than {MAX_CELLS:,} cells")
-
-
 def _recognize_other_format(names: set[str]) -> str | None:
     if "xl/workbook.bin" in names:
         return "in Excel's binary format (.xlsb)"
@@ -177,30 +242,3 @@ def _recognize_other_format(names: set[str]) -> str | None:
     if "mimetype" in names and "content.xml" in names:
         return "a LibreOffice or OpenDocument file (.ods)"
     return None if _CONTENT_TYPES in names else "a .zip file without a workbook"
-
-
-def _check_prolog(path: Path, archive: ZipFile, part: ZipInfo) -> str:
-    """Returns the name of a part's first element, after its namespace. Rejects XML with a document type, whose entities could
-    expand without limit, and XML in an encoding in which tags cannot be counted.
-    """
-    root = ""
-    parser = expat.ParserCreate(namespace_separator=" ")
-
-    def check_encoding(version: str, encoding: str | None, standalone: int) -> None:
-        if encoding and encoding.lower() not in ("utf-8", "utf-16", "us-ascii", "iso-8859-1"):
-            raise damaged_workbook(path)
-
-    def reject_document_type(*_: object) -> None:
-        raise damaged_workbook(path)
-
-    def store_root(name: str, attributes: dict[str, str]) -> None:
-        nonlocal root
-        root = root or name
-
-    parser.XmlDeclHandler = check_encoding
-    parser.StartDoctypeDeclHandler = reject_document_type
-    parser.StartElementHandler = store_root
-    with archive.open(part) as source:
-        while not root and (block := source.read(4096)):
-            parser.Parse(block, False)
-    return root

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NamedTuple
 from xml.parsers import expat
@@ -15,6 +16,9 @@ _ROW, _CELL, _FORMULA, _VALUE, _INLINE_STRING, _COLUMN, _MERGE = (
 _MAX_ROW, _MAX_COLUMN = 1 << 20, 1 << 14
 _BLOCK_BYTES = 1 << 16
 _MAX_CELLS_LISTED = 1000
+
+# The maximum number of elements in a row, and outside of rows: openpyxl stores them all.
+_MAX_ELEMENTS = 1_000_000
 
 # The number of digits that Excel stores.
 _MAX_DIGITS = 15
@@ -51,11 +55,18 @@ class SheetSurvey:
         """The hidden rows that contain values."""
         self.hidden_columns: set[int] = set()
         """The hidden columns, whether or not they contain values."""
+        self.first_table_row = 0
+        """The first row with at least two values. The rows above it are titles and notes. 0 if there is none."""
         self.merged_ranges: list[MergedRange] = []
         self.formulas_without_value: list[str] = []
         """The names of cells, such as B2, at most 1,000."""
         self.long_numbers: list[str] = []
         """The names of cells whose numbers have more digits than Excel stores, at most 1,000."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no cell has a value."""
+        return not (self.used_columns or self.formulas_without_value)
 
 
 def survey_sheet(source: IO[bytes], max_cells: int) -> SheetSurvey:
@@ -71,21 +82,6 @@ def survey_sheet(source: IO[bytes], max_cells: int) -> SheetSurvey:
     if not block:
         handler.parser.Parse(b"", True)
     return survey
-
-
-def has_values(source: IO[bytes]) -> bool:
-    """Returns whether any cell of a sheet has a value."""
-    found = False
-    parser = expat.ParserCreate(namespace_separator=" ")
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal found
-        found = found or name in (_VALUE, _INLINE_STRING)
-
-    parser.StartElementHandler = start
-    while not found and (block := source.read(_BLOCK_BYTES)):
-        parser.Parse(block, False)
-    return found
 
 
 def column_letters(column: int) -> str:
@@ -105,40 +101,53 @@ def _column_position(letters: str) -> int:
 
 
 class _Handler:
-    """Handler of XML events. The methods are called for each cell, so they do as little as possible."""
+    """Handler of XML events. Its methods are called for each cell, so they do as little as possible."""
 
     def __init__(self, survey: SheetSurvey) -> None:
         self._survey = survey
-        self._row = self._column = 0
+        self._row = self._column = self._column_range_count = 0
+        # The elements of the current row, and the elements that are not in a row.
+        self._element_count = self._elements_before_row = 0
         self._type = ""
-        self._is_hidden = self._has_formula = self._has_value = self._row_has_values = False
+        self._is_hidden = self._has_formula = self._has_value = False
+        self._value_count = 0
         self._value: list[str] = []
         self._columns: dict[str, int] = {}
+        starts: dict[str, Callable[[dict[str, str]], None]] = {
+            _ROW: self._start_row,
+            _CELL: self._start_cell,
+            _FORMULA: self._start_formula,
+            _VALUE: self._start_value,
+            _INLINE_STRING: self._start_inline_string,
+            _COLUMN: self._start_column,
+            _MERGE: self._start_merge,
+        }
+        ends = {_ROW: self._end_row, _CELL: self._end_cell, _VALUE: self._end_value}
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            self._element_count += 1
+            if self._element_count > _MAX_ELEMENTS:
+                raise MalformedSheet
+            if handler := starts.get(name):
+                handler(attributes)
+
+        def end(name: str) -> None:
+            if handler := ends.get(name):
+                handler()
+
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
+        self.parser.StartElementHandler = start
+        self.parser.EndElementHandler = end
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if name == _CELL:
-            self._start_cell(attributes)
-        elif name == _VALUE:
-            self.parser.CharacterDataHandler = self._value.append
-        elif name == _ROW:
-            number = int(attributes.get("r", self._row + 1))
-            if not self._row < number <= _MAX_ROW:
-                raise MalformedSheet
-            self._row, self._column, self._row_has_values = number, 0, False
-            self._is_hidden = _is_true(attributes.get("hidden"))
-        elif name == _FORMULA:
-            self._has_formula = True
-        elif name == _INLINE_STRING:
-            self._has_value = True
-        elif name == _COLUMN and _is_true(attributes.get("hidden")):
-            first, last = int(attributes["min"]), int(attributes["max"])
-            self._survey.hidden_columns.update(range(max(first, 1), min(last, _MAX_COLUMN) + 1))
-        elif name == _MERGE:
-            self._survey.merged_ranges.append(_parse_range(attributes["ref"]))
+    def _start_row(self, attributes: dict[str, str]) -> None:
+        number = int(attributes.get("r", self._row + 1))
+        if not self._row < number <= _MAX_ROW:
+            raise MalformedSheet
+        self._row, self._column, self._value_count = number, 0, 0
+        self._is_hidden = _is_true(attributes.get("hidden"))
+        # There are at most _MAX_ROW rows, so these elements need not be counted.
+        self._element_count = self._elements_before_row = self._element_count - 1
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
         column = self._column + 1
@@ -157,18 +166,40 @@ class _Handler:
         self._has_formula = self._has_value = False
         self._value.clear()
 
-    def _end(self, name: str) -> None:
-        if name == _VALUE:
-            self.parser.CharacterDataHandler = None
-        elif name == _CELL:
-            self._end_cell("".join(self._value))
-        elif name == _ROW and self._is_hidden and self._row_has_values:
-            self._survey.hidden_rows.append(self._row)
+    def _start_formula(self, attributes: dict[str, str]) -> None:
+        self._has_formula = True
 
-    def _end_cell(self, value: str) -> None:
-        survey = self._survey
+    def _start_value(self, attributes: dict[str, str]) -> None:
+        self.parser.CharacterDataHandler = self._value.append
+
+    def _start_inline_string(self, attributes: dict[str, str]) -> None:
+        self._has_value = True
+
+    def _start_column(self, attributes: dict[str, str]) -> None:
+        if _is_true(attributes.get("hidden")):
+            first, last = int(attributes["min"]), int(attributes["max"])
+            self._column_range_count += 1
+            if self._column_range_count > _MAX_COLUMN:
+                raise MalformedSheet
+            self._survey.hidden_columns.update(range(max(first, 1), min(last, _MAX_COLUMN) + 1))
+
+    def _start_merge(self, attributes: dict[str, str]) -> None:
+        self._survey.merged_ranges.append(_parse_range(attributes["ref"]))
+
+    def _end_row(self) -> None:
+        self._element_count = self._elements_before_row
+        if self._is_hidden and self._value_count:
+            self._survey.hidden_rows.append(self._row)
+        if self._value_count > 1 and not self._survey.first_table_row:
+            self._survey.first_table_row = self._row
+
+    def _end_value(self) -> None:
+        self.parser.CharacterDataHandler = None
+
+    def _end_cell(self) -> None:
+        survey, value = self._survey, "".join(self._value)
         if value or self._has_value:
-            self._row_has_values = True
+            self._value_count += 1
             survey.used_columns.add(self._column)
             if self._type == "n" and len(value) > _MAX_DIGITS and _count_digits(value) > _MAX_DIGITS:
                 self._list_cell(survey.long_numbers)

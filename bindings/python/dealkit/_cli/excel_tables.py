@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -16,16 +16,16 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from dealkit._cli.csv_tables import TableRow, join_names
 from dealkit._cli.excel_files import (
     MAX_CELL_LENGTH,
-    MAX_CELLS,
     damaged_workbook,
     import_openpyxl,
     is_workbook,
-    open_package,
+    open_archive,
 )
-from dealkit._cli.excel_survey import MergedRange, SheetSurvey, column_letters, has_values, survey_sheet
+from dealkit._cli.excel_notes import describe_survey
+from dealkit._cli.excel_survey import MergedRange, SheetSurvey, column_letters
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import file_display_name
-from dealkit._cli.terminal import choose, escape_controls, format_count
+from dealkit._cli.terminal import choose, escape_controls
 
 __all__ = ["MAX_DATA_ROWS", "SHEET_NAME", "ExcelSheet", "fits_into_cell", "is_workbook", "read_sheet", "write_workbook"]
 
@@ -83,8 +83,9 @@ def read_sheet(
     """
     openpyxl = import_openpyxl()
     with ExitStack() as stack:
-        file = stack.enter_context(open_package(path))
-        reader = openpyxl.reader.excel.ExcelReader(file, read_only=True, data_only=True, keep_links=False)
+        archive = stack.enter_context(open_archive(path))
+        reader = openpyxl.reader.excel.ExcelReader(archive.fp, read_only=True, data_only=True, keep_links=False)
+        reader.archive = archive
         for step in _SKIPPED_STEPS:
             setattr(reader, step, lambda *_: None)
         reader.read()
@@ -97,24 +98,16 @@ def read_sheet(
             raise damaged_workbook(path)
         worksheets = {worksheet.title: worksheet for worksheet in reader.wb.worksheets if worksheet.title in parts}
 
-        def is_used(name: str) -> bool:
-            return _has_values(reader.archive, parts[name])
-
-        name, was_chosen = _choose_sheet(path, sheet, worksheets, is_used, choose_sheet)
-        with reader.archive.open(parts[name]) as source:
-            survey = survey_sheet(source, MAX_CELLS)
+        surveys = {name: archive.surveys[part] for name, part in parts.items()}
+        name, was_chosen = _choose_sheet(path, sheet, worksheets, lambda name: not surveys[name].is_empty, choose_sheet)
+        survey = surveys[name]
         _reject_unreadable(path, name, survey)
         is_from_1904 = reader.wb.epoch == openpyxl.utils.datetime.CALENDAR_MAC_1904
         rows = _read_rows(path, worksheets[name], survey.merged_ranges, stack.pop_all())
     # Starts the generator, so that the file is closed even if no row is read.
     next(rows)
-    notes = [*_describe_survey(survey, is_from_1904=is_from_1904)]
+    notes = [*describe_survey(survey, is_from_1904=is_from_1904)]
     return ExcelSheet(name, rows, notes, was_chosen=was_chosen)
-
-
-def _has_values(archive: Any, part: str) -> bool:
-    with archive.open(part) as source:
-        return has_values(source)
 
 
 def _choose_sheet(
@@ -158,60 +151,12 @@ def _choose_sheet(
 
 def _reject_unreadable(path: Path, name: str, survey: SheetSurvey) -> None:
     sheet_text = f'{file_display_name(path)}, sheet "{escape_controls(name)}"'
-    if survey.cell_count > MAX_CELLS:
-        raise CommandError(
-            f"{sheet_text} has more than {MAX_CELLS:,} cells. Is it the right sheet? If so, split it, or delete the columns and rows that "
-            "are not needed"
-        )
     if cells := survey.formulas_without_value:
         raise CommandError(
             f"{sheet_text}: the result of {'a formula is' if len(cells) == 1 else 'formulas is'} not saved in the file: "
             f"{'cell' if len(cells) == 1 else 'cells'} {join_names(cells)}. Open the file in Excel or LibreOffice, save it, and run the "
             "command again"
         )
-
-
-def _describe_survey(survey: SheetSurvey, *, is_from_1904: bool) -> Iterator[str]:
-    """Yields the notes about a sheet."""
-    if rows := survey.hidden_rows:
-        count, verb = format_count(len(rows), "hidden or filtered row"), "is" if len(rows) == 1 else "are"
-        yield f"{count} {verb} included: {'row' if len(rows) == 1 else 'rows'} {_join_ranges(rows, str)}."
-    if columns := sorted(survey.hidden_columns & survey.used_columns):
-        count, verb = format_count(len(columns), "hidden column"), "is" if len(columns) == 1 else "are"
-        ranges = _join_ranges(columns, column_letters)
-        yield f"{count} {verb} included: {'column' if len(columns) == 1 else 'columns'} {ranges}."
-    merged_ranges = sorted(survey.merged_ranges, key=lambda item: (item.first_row, item.first_column))
-    over_rows = [str(item) for item in merged_ranges if item.last_row > item.first_row]
-    over_columns = [str(item) for item in merged_ranges if item.last_row == item.first_row]
-    if over_rows:
-        yield f"The value of cells that are merged over several rows counts for each of these rows: {join_names(over_rows)}."
-    if over_columns:
-        yield f"The value of cells that are merged over several columns counts for the first column: {join_names(over_columns)}."
-    if cells := survey.long_numbers:
-        yield (
-            "Excel stores only the first 15 digits of a number, and zeros in place of the others. Compare these cells with the "
-            f"original: {join_names(cells)}."
-        )
-    if is_from_1904:
-        yield (
-            "The workbook counts days from 1904, as Excel for Mac did. The dates are read accordingly; compare one of them with Excel."
-        )
-
-
-def _join_ranges(numbers: Sequence[int], format_number: Callable[[int], str]) -> str:
-    """Joins ascending numbers, and shortens consecutive numbers to a range such as 4-9."""
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return join_names(
-        [
-            format_number(first) if first == last else f"{format_number(first)}-{format_number(last)}"
-            for first, last in ranges
-        ]
-    )
 
 
 def _read_rows(path: Path, worksheet: Any, merged_ranges: list[MergedRange], stack: ExitStack) -> Iterator[Any]:

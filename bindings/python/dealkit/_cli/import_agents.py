@@ -7,24 +7,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from dealkit import APIConnectionError, AuthenticationError, LedgerError
-from dealkit._cli.error_messages import exit_code_for, format_error_with_advice, to_command_error
+from dealkit import APIConnectionError, AuthenticationError
+from dealkit._cli.excel_files import can_write_workbooks
 from dealkit._cli.excel_tables import is_workbook
-from dealkit._cli.exit_codes import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, CommandError
+from dealkit._cli.exit_codes import DONE, INCOMPLETE, CommandError
 from dealkit._cli.files import file_display_name, reject_outputs_that_are_inputs
 from dealkit._cli.import_plan import ImportPlan
 from dealkit._cli.import_preview import (
-    corrected_rows_command,
     list_decisions,
     next_command,
     print_counts,
     print_samples,
     print_table,
-    rest_command,
+    print_undecided_counts,
 )
 from dealkit._cli.import_report import load_last_report, unused_path, write_rejects, write_report
-from dealkit._cli.import_rows import NOT_A_PERSON, ImportRows, RowResult, print_outcomes
+from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.import_run import ImportRun
+from dealkit._cli.import_summary import ImportOutputs, advise_on_rejects, print_summary
 from dealkit._cli.ledger_lookup import (
     CHANGE_NOT_SENT,
     choose_ledger,
@@ -38,7 +38,6 @@ from dealkit._cli.shells import quote
 from dealkit._cli.terminal import (
     confirm,
     escape_controls,
-    format_command,
     format_count,
     ledger_display_name,
     print_result,
@@ -47,27 +46,6 @@ from dealkit._cli.terminal import (
 _RUNNING_MESSAGE = (
     "the import has not finished: the ledger has the row's outcome, and the same command resumes the import"
 )
-# Reasons of a LedgerError that mean that the ledger no longer knows the rows that were sent.
-_LEDGER_LOST = ("broken", "moved", "not_a_ledger")
-
-_UNKNOWN_ADVICE = (
-    "The agents of unknown rows may exist. Look for them at the service, or ask its operator, and enter what you find in the "
-    "report's column agent_id: the agent's id, or none if there is no agent an hour after the import (a request that was held "
-    "up may still arrive). Then record your entries, and send the rows without an agent:"
-)
-_REJECTED_ADVICE = (
-    "The service did not accept the rejected rows. Correct them: a row whose data differ is sent again. To send a row again "
-    "unchanged, enter none in the report's column agent_id, and record it with dealkit ledger resolve."
-)
-
-
-class _Outputs(NamedTuple):
-    """The files that an import writes."""
-
-    report: Path
-    rejects: Path
-    delimiter: str
-    """The delimiter of CSV files: by default that of the table, because the user's spreadsheet program can read it."""
 
 
 def run(options: Namespace) -> int:
@@ -96,21 +74,24 @@ def run(options: Namespace) -> int:
     if not (options.yes or options.json):
         print_samples(plan)
         _print_list("To decide", [*list_decisions(plan)])
+    else:
+        print_undecided_counts(plan)
     _print_list("To confirm", plan.confirmations)
     if options.dry_run:
         return _end_dry_run(plan, outputs, options)
     if not result["counts"]["sendable"]:
         _write_rejects(plan, outputs, options)
-        _advise_on_rejects(plan, outputs, options)
+        advise_on_rejects(plan, outputs, options)
         return INCOMPLETE if result["counts"]["invalid"] else DONE
     return _send(plan, own_ledger, outputs, questions, options)
 
 
-def _choose_outputs(options: Namespace, own_ledger: str | Path | None) -> _Outputs:
+def _choose_outputs(options: Namespace, own_ledger: str | Path | None) -> ImportOutputs:
     """Chooses the output files. Rejects an output file that is also an input file or one of the ledger's files."""
     table = Path(options.file)
-    suffix = "xlsx" if is_workbook(table) else "csv"
-    report = Path(options.report or f"{options.file}.report.{suffix}")
+    report = Path(options.report or f"{options.file}.report.{'xlsx' if is_workbook(table) else 'csv'}")
+    # A spreadsheet program opens a workbook without changing cells such as 00123.
+    suffix = "xlsx" if can_write_workbooks() else "csv"
     rejects = Path(options.rejects) if options.rejects else unused_path(Path(f"{options.file}.rejects.{suffix}"))
     file = own_ledger if isinstance(own_ledger, Path) else None
     inputs = [table, options.ca_file, options.client_cert, options.mapping]
@@ -122,7 +103,7 @@ def _choose_outputs(options: Namespace, own_ledger: str | Path | None) -> _Outpu
             raise CommandError(
                 f"{file_display_name(output)} would be one of the files of the ledger {file_display_name(file)}: name another file"
             )
-    return _Outputs(report, rejects, ",")
+    return ImportOutputs(report, rejects, ",")
 
 
 class _Questions(NamedTuple):
@@ -158,13 +139,16 @@ def _compare_with_ledgers(
         result["changed_rows"] = changed_rows
     is_new = isinstance(own_ledger, Path) and not own_ledger.exists()
     if rows.count_unsent() and is_new:
-        print_result(f"{ledger_name} will be a new list of rows already sent (ledger): all of these rows will be sent.")
+        print_result(
+            f"{ledger_name}, the list of rows already sent (ledger), does not exist yet: no row was sent from this folder before."
+        )
     other_ledgers = find_other_ledgers(own_ledger, rows, options)
     rows_with_new_keys = find_changed_keys(own_ledger, rows)
     if rows_with_new_keys:
         print_result(
             f"{format_count(len(rows_with_new_keys), 'row')} would be sent again under another key: the ledger {ledger_name} has the e-mail address, but "
-            f"not the key ({format_row_numbers(rows_with_new_keys)}). Has a spreadsheet changed the keys, as in 123 for 00123?"
+            f"not the key ({format_row_numbers(rows_with_new_keys)}). Has a spreadsheet changed the keys, as in 123 for 00123? Or is a row for a "
+            "person who was already sent? Then delete the row."
         )
         result["renamed_rows"] = rows_with_new_keys
     missing_count = rows.count_missing_from_ledger(is_new=is_new)
@@ -183,7 +167,7 @@ def _print_list(title: str, texts: list[str]) -> None:
             print_result(text)
 
 
-def _end_dry_run(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> int:
+def _end_dry_run(plan: ImportPlan, outputs: ImportOutputs, options: Namespace) -> int:
     counts, files = options.result["counts"], options.result["files"]
     if options.report:
         write_report(outputs.report, plan.rows.results(), outputs.delimiter)
@@ -202,7 +186,7 @@ def _end_dry_run(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> int
 
 
 def _send(
-    plan: ImportPlan, own_ledger: str | Path | None, outputs: _Outputs, questions: _Questions, options: Namespace
+    plan: ImportPlan, own_ledger: str | Path | None, outputs: ImportOutputs, questions: _Questions, options: Namespace
 ) -> int:
     rows, counts = plan.rows, options.result["counts"]
     with make_client(options) as client:
@@ -234,18 +218,19 @@ def _send(
         _write_rejects(plan, outputs, options)
     except CommandError as error:
         file_error = error
-    return _print_report_and_advice(plan, import_run, own_ledger, outputs, file_error, options)
+    return print_summary(plan, import_run, own_ledger, outputs, file_error, options)
 
 
-def _write_rejects(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> None:
-    """Writes the rows that have to be corrected, if there are any. After a trial with --limit, the next run writes
-    them.
-    """
-    if not options.dry_run and plan.rows.count_left():
+def _write_rejects(plan: ImportPlan, outputs: ImportOutputs, options: Namespace) -> None:
+    """Writes the rows that have to be corrected, if there are any. If rows remain to be sent, the next run writes them."""
+    if not options.dry_run and (plan.rows.count_unsent() or plan.rows.count_left()):
         return
     outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()}
     if outcomes & {"invalid", "rejected"}:
-        write_rejects(outputs.rejects, plan.source.header, plan.rows.rejects(), outputs.delimiter, plan.source.sheet)
+        reasons = (
+            (cells, f"row {number} of {plan.path.name}: {message}") for number, cells, message in plan.rows.rejects()
+        )
+        write_rejects(outputs.rejects, plan.source.header, reasons, outputs.delimiter, plan.source.sheet)
         options.result["files"]["rejects"] = str(outputs.rejects)
 
 
@@ -269,84 +254,17 @@ def _reject_unconfirmed_rows(questions: _Questions, rows: ImportRows, options: N
         )
         if options.yes:
             raise CommandError(
-                "nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
-                "are sure that they are, leave out --yes"
+                "Nothing was sent: --yes cannot confirm that these rows are new at this service. If you "
+                "are sure that they are, run the command on a terminal, leave out --yes, and confirm them there"
             )
     if questions.rows_with_new_keys and options.yes:
         raise CommandError(
-            "nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
-            "their old keys, or leave out --yes"
+            "Nothing was sent: --yes cannot confirm that the rows with other keys are other agents. Give them "
+            "their old keys. Or, if they are other agents, run the command on a terminal, leave out --yes, and confirm them there"
         )
     if options.yes and (damaged_rows := rows.damaged_row_numbers()):
         raise CommandError(
-            "nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
-            f"letters ({format_row_numbers(damaged_rows)}). Correct them, or leave out --yes"
-        )
-
-
-def _print_report_and_advice(
-    plan: ImportPlan,
-    import_run: ImportRun,
-    own_ledger: str | Path,
-    outputs: _Outputs,
-    file_error: CommandError | None,
-    options: Namespace,
-) -> int:
-    """Prints the outcomes and the next steps, and returns the exit code. `file_error` is the error of writing the
-    report, if any.
-    """
-    stopped_by = import_run.stopped_by
-    # If the ledger is lost, running the command again would create every agent twice.
-    can_resume = not (isinstance(stopped_by, LedgerError) and stopped_by.reason in _LEDGER_LOST)
-    print_result()
-    print_outcomes(plan.rows, options.result, can_resume=can_resume)
-    print_result()
-    if file_error is None:
-        print_result(f"{file_display_name(outputs.report)}, the report, has the outcome of each row.")
-    repeat_command = f"  {format_command(options.arguments)}"
-    outcomes = {outcome for outcome, _ in plan.rows.count_outcomes()} - {NOT_A_PERSON}
-    if can_resume:
-        options.result["files"]["ledger"] = ledger_display_name(own_ledger)
-        print_result(
-            f"{ledger_display_name(own_ledger)}, the list of rows already sent (ledger), has them too: repeating the command creates no agent twice."
-        )
-        _print_advice(plan, outcomes, own_ledger, outputs, options)
-    resume_text = f"To continue, run the same command again:\n{repeat_command}"
-    if stopped_by is not None and not can_resume:
-        reason = to_command_error(stopped_by)
-        # The exit code WRONG_USAGE would mean that nothing was sent.
-        code = UNWRITABLE if outcomes & {"created", "unknown", "rejected"} else reason.code
-        raise CommandError(f"{file_error or ''}\n{reason}".lstrip(), code)
-    if file_error is not None:
-        raise CommandError(f"{file_error}\n{resume_text}", file_error.code)
-    if options.signals.is_stopping:
-        raise CommandError(f"stopped. {resume_text}", INTERRUPTED)
-    if stopped_by is not None:
-        raise CommandError(f"{format_error_with_advice(stopped_by)}\n{resume_text}", exit_code_for(stopped_by))
-    if plan.rows.count_left():
-        if outcomes <= {"created", "not sent"}:
-            outcomes.discard("not sent")
-        print_result(f"\nCheck the new agents at the service. Then send the other rows:\n  {rest_command(options)}")
-    return DONE if outcomes <= {"created"} else INCOMPLETE
-
-
-def _print_advice(
-    plan: ImportPlan, outcomes: set[str], own_ledger: str | Path, outputs: _Outputs, options: Namespace
-) -> None:
-    """Prints what to do about rows that were not created."""
-    _advise_on_rejects(plan, outputs, options)
-    if "rejected" in outcomes:
-        print_result(f"\n{_REJECTED_ADVICE}")
-    if "unknown" in outcomes:
-        resolve = format_command(["ledger", "resolve", str(own_ledger), str(outputs.report)])
-        print_result(f"\n{_UNKNOWN_ADVICE}\n  {resolve}\n  {format_command(options.arguments)}")
-
-
-def _advise_on_rejects(plan: ImportPlan, outputs: _Outputs, options: Namespace) -> None:
-    """Prints what to do with the rows that have to be corrected, if they were written."""
-    if "rejects" in options.result["files"]:
-        command = corrected_rows_command(plan, options, str(outputs.rejects))
-        print_result(
-            f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons. Correct them there, save the "
-            f"file, and import it:\n  {command}"
+            "Nothing was sent: --yes cannot confirm that rows are to be sent with errors of a spreadsheet or lost "
+            f"letters ({format_row_numbers(damaged_rows)}). Correct them. Or run the command on a terminal, leave out --yes, and "
+            "confirm them there"
         )

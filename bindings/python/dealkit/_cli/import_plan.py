@@ -10,6 +10,7 @@ from pathlib import Path
 from dealkit._cli.cell_values import CellParser, ColumnEvidence
 from dealkit._cli.columns import ColumnMapping, is_known_column
 from dealkit._cli.csv_tables import normalize_column_name
+from dealkit._cli.date_formats import display_format, is_order_certain
 from dealkit._cli.excel_tables import is_workbook
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import STANDARD_INPUT, file_display_name, is_utf8
@@ -20,6 +21,9 @@ from dealkit._cli.terminal import escape_controls, format_count, is_terminal
 
 # The encoding of CSV files that Windows spreadsheets in western Europe and America write, if it is not UTF-8.
 _WINDOWS_ENCODING = "cp1252"
+
+# The share of rows with an external id of their own from which on the ids identify the rows.
+_MIN_SHARE_OF_KEYS = 0.9
 
 
 class ImportPlan:
@@ -32,6 +36,10 @@ class ImportPlan:
         file_settings = read_mapping(self.mapping_path) if self.mapping_path else ImportSettings()
         self.settings = own_settings.merged_with(file_settings)
         """The settings of the import, including those that were found in the table."""
+        if own_settings.sheet and not is_workbook(self.path):
+            raise CommandError(
+                f"--sheet is for Excel workbooks, and {file_display_name(self.path)} is none: leave it out"
+            )
         self.confirmations: list[str] = []
         """Sentences about settings that a dry run has found and that the user must confirm by using its command."""
         is_dry_run = options.dry_run
@@ -56,11 +64,17 @@ class ImportPlan:
         optional = file_settings.columns.keys() - own_settings.columns.keys()
         self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled, optional)
         self._confirm_columns(is_dry_run)
+        if is_dry_run:
+            self._confirm_alternatives()
         self.evidence: ColumnEvidence = self.rows.collect_evidence(self.mapping, self.settings)
         self._add_found_settings(is_dry_run)
-        self.parser = CellParser(self.settings, self.evidence)
+        self.parser = CellParser(self.settings, self.evidence, is_order_settled=self.source.has_reasons)
+        if is_dry_run:
+            self._confirm_dates()
         self.settings.date_formats = self.parser.date_formats
-        self.rows.check(self.mapping, self.parser, self.settings.key)
+        self.key = self.settings.key or self._choose_key()
+        """The columns or fields that together identify a row."""
+        self.rows.check(self.mapping, self.parser, self.key, allows_shared_email=options.allow_shared_email)
 
     def _suggest_encoding(self, is_dry_run: bool) -> None:
         """Reads the table in the usual encoding of Windows in a dry run, and otherwise raises CommandError."""
@@ -94,11 +108,43 @@ class ImportPlan:
         ]
         if not is_dry_run:
             raise CommandError(
-                f"nothing was sent, because these settings need your confirmation: {'; '.join(texts)}. Run the command "
+                f"Nothing was sent, because these settings need your confirmation: {'; '.join(texts)}. Run the command "
                 f"with --dry-run to see the result, or confirm them: add\n  {self.mapping.unconfirmed()}"
             )
         self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]
         self.settings.columns |= suggestions
+
+    def _confirm_alternatives(self) -> None:
+        """Reports which of several columns is used for a field."""
+        for field, names in self.mapping.alternatives.items():
+            chosen = self.mapping.column_for_field(field)
+            shown = ", ".join(map(escape_controls, names))
+            self.confirmations.append(f"{chosen} is used for {field}, and not {shown}.")
+
+    def _confirm_dates(self) -> None:
+        """Reports the order of day and month that the dates show."""
+        found = [text for text in self.parser.date_formats if not is_order_certain(text)]
+        if found and not self.settings.date_formats:
+            shown = " and ".join(map(display_format, found))
+            self.confirmations.append(
+                f"The dates in {self.mapping.column_for_field('date_of_birth')} are read as {shown}, because some days are above 12."
+            )
+
+    def _choose_key(self) -> list[str]:
+        """Returns the field that identifies rows: the external id, if nearly all rows have one of their own, or else the
+        e-mail address.
+        """
+        external_id = "profile.external_id"
+        if external_id in self.mapping.fields:
+            row_count, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(external_id))
+            if min(filled_count, distinct_count) >= _MIN_SHARE_OF_KEYS * row_count:
+                return [external_id]
+            if "email" in self.mapping.fields:
+                self.source.notes.append(
+                    f"Rows are identified by {self.mapping.column_for_field('email')}, because {self.mapping.column_for_field(external_id)} "
+                    "is empty or repeated in many rows."
+                )
+        return ["email"] if "email" in self.mapping.fields else []
 
     def _add_found_settings(self, is_dry_run: bool) -> None:
         """Adds the settings that the cells show."""
@@ -110,25 +156,30 @@ class ImportPlan:
             country, valid_count, count = found
             self.settings.phone_country = country
             self.confirmations.append(
-                f"Phone numbers without a country code are read as numbers of {country}: {valid_count:,} of {count:,} are valid there."
+                f"Phone numbers without a country code are read as numbers of {country}: {valid_count:,} of the first {count:,} are valid there."
             )
 
-    def undecided_words(self) -> dict[str, int]:
-        """Returns the words of the role column that are no roles, with the number of their rows, most frequent first."""
-        words = [*self.evidence.role_words.values()]
-        return dict(sorted(words, key=lambda item: -item[1]))
+    def undecided_words(self, field: str) -> dict[str, int]:
+        """Returns the words of a column whose meaning only the user knows, with the number of their rows, most frequent
+        first.
+        """
+        return dict(sorted(self.evidence.undecided_words(field), key=lambda item: -item[1]))
 
     def write_mapping(self) -> None:
         """Writes the mapping file, if there is one, with all settings."""
         if self.mapping_path is None:
             return
-        words = {name: dict(values) for name, values in self.settings.words.items()}
+        words = {
+            name: {word: value for word, value in values.items() if value != UNDECIDED}
+            for name, values in self.settings.words.items()
+        }
         comments = {}
-        for word, count in self.undecided_words().items():
-            words.setdefault("role", {})[word] = UNDECIDED
-            comments["role", word] = f"  # {format_count(count, 'row')}"
-        # The settings may name a column by its letter, and this table's columns by other names.
-        missing = {name: self.settings.columns[name] for name in self.mapping.missing}
+        for field in ("role", "phone", "date_of_birth"):
+            for word, count in self.undecided_words(field).items():
+                words.setdefault(field, {})[word] = UNDECIDED
+                comments[field, word] = f"  # {format_count(count, 'row')}"
+        # Columns that this table does not have may be in the next one.
+        missing = {name: target for name, target in self.settings.columns.items() if name in self.mapping.missing}
         columns = missing | self.mapping.column_settings()
         # Rows of another table that were corrected have neither the table's sheet nor the rows above its header.
-        write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words), comments)
+        write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words, key=self.key), comments)

@@ -16,7 +16,7 @@ from dealkit._cli.agent_fields import FIELDS
 from dealkit._cli.cell_values import ROLES
 from dealkit._cli.date_formats import display_format
 from dealkit._cli.import_plan import ImportPlan
-from dealkit._cli.import_rows import NOT_A_PERSON
+from dealkit._cli.import_rows import SKIPPED
 from dealkit._cli.shells import quote
 from dealkit._cli.terminal import (
     colorize,
@@ -24,7 +24,6 @@ from dealkit._cli.terminal import (
     format_command,
     format_count,
     format_pairs,
-    format_table,
     print_result,
 )
 
@@ -56,7 +55,7 @@ def print_table(plan: ImportPlan) -> None:
     """Prints the columns with their fields, and what is unusual about the table."""
     name = escape_controls(str(plan.path))
     sheet = f", sheet {escape_controls(plan.source.sheet)}" if plan.source.sheet else ""
-    print_result(f"{name}{sheet}:\n{format_table(plan.mapping.describe())}\n")
+    print_result(f"{name}{sheet}:\n{plan.mapping.describe()}\n")
     notes = [*plan.source.notes]
     if plan.mapping.missing and plan.mapping_path and not plan.source.has_reasons:
         missing = ", ".join(map(escape_controls, plan.mapping.missing))
@@ -73,10 +72,19 @@ def print_table(plan: ImportPlan) -> None:
         print_result()
 
 
+def print_undecided_counts(plan: ImportPlan) -> None:
+    """Prints the number of rows with undecided words, without the words, which may be personal data."""
+    if words := plan.undecided_words("role"):
+        print_result(
+            f"{format_count(sum(words.values()), 'row')} cannot be sent because of {format_count(len(words), 'word')} in "
+            f"{plan.mapping.column_for_field('role')} that are no roles. A dry run lists them."
+        )
+
+
 def print_counts(plan: ImportPlan, result: dict[str, Any]) -> None:
     """Prints the number of rows that are ready, worth a look, and not to be sent."""
     outcomes = plan.rows.count_outcomes()
-    invalid_count, other_count = outcomes["invalid", False], outcomes[NOT_A_PERSON, False]
+    invalid_count, other_count = outcomes["invalid", False], outcomes[SKIPPED, False]
     sendable_count = outcomes.total() - invalid_count - other_count
     warned_count = plan.rows.count_warned()
     result["counts"] = {
@@ -85,14 +93,14 @@ def print_counts(plan: ImportPlan, result: dict[str, Any]) -> None:
         "ready": sendable_count - warned_count,
         "worth_a_look": warned_count,
         "invalid": invalid_count,
-        "not_people": other_count,
+        "skipped": other_count,
     }
     texts = {"Ready": f"{sendable_count - warned_count:,}"}
     if warned_count:
-        texts["Worth a look"] = f"{warned_count:,}  see above; they will be sent"
+        texts["Worth a look"] = f"{warned_count:,}  see above; they will be sent, so correct mistakes first"
     texts["Cannot be sent"] = f"{invalid_count:,}  see above; correct them" if invalid_count else "0"
     if other_count:
-        texts["Not people"] = f"{other_count:,}  see above; they are not sent"
+        texts["Skipped"] = f"{other_count:,}  not people, or repeated rows; see above"
     print_result(format_pairs(texts))
 
 
@@ -102,16 +110,15 @@ def print_samples(plan: ImportPlan) -> None:
     samples = {number: plan.rows.values(number) for number in _choose_samples(plan, numbers)}
     if not samples:
         return
-    present = {"role", *(field for values in samples.values() for field in values)}
-    fields = sorted(present, key=lambda field: (FIELDS.index(field) if field in FIELDS else len(FIELDS), field))
-    lines = [
-        {"Field": field, **{f"Row {number}": _format_value(field, values) for number, values in samples.items()}}
-        for field in fields[:_MAX_FIELDS_SHOWN]
-    ]
-    if len(fields) > _MAX_FIELDS_SHOWN:
-        lines.append(dict.fromkeys(lines[0], "…"))
-    title = "As it will be sent" if len(samples) == 1 else "As they will be sent"
-    print_result(f"\n{colorize(f'{title}: check names, dates and phone numbers', 'bold')}\n{format_table(lines)}")
+    print_result(f"\n{colorize('As it will be sent: check names, dates and phone numbers', 'bold')}")
+    for number, values in samples.items():
+        fields = sorted(
+            {"role", *values}, key=lambda field: (FIELDS.index(field) if field in FIELDS else len(FIELDS), field)
+        )
+        texts = {field: _format_value(field, values) for field in fields[:_MAX_FIELDS_SHOWN]}
+        if len(fields) > _MAX_FIELDS_SHOWN:
+            texts["…"] = "…"
+        print_result(f"Row {number}\n{format_pairs(texts, indent='  ')}")
 
 
 def _choose_samples(plan: ImportPlan, numbers: Sequence[int]) -> list[int]:
@@ -150,16 +157,24 @@ def list_decisions(plan: ImportPlan) -> Iterator[str]:
             for text in plan.parser.uncertain_formats
         ]
         yield (
-            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the option that is right:\n"
+            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the options that are right:\n"
             + "\n".join(lines)
         )
     kinds = {kind for _, kind in plan.rows.problems}
-    if words := plan.undecided_words():
+    if words := plan.undecided_words("role"):
         yield _describe_words(plan, words)
-    if "invalid_phone" in kinds and plan.settings.phone_country is None:
+    for field in ("phone", "date_of_birth"):
+        if words := plan.undecided_words(field):
+            yield _describe_repeated_cells(plan, field, words)
+    if plan.settings.phone_country is None and plan.evidence.has_national_phones:
         yield _describe_phones(plan)
-    if "invalid_date" in kinds and not plan.parser.date_formats and not plan.parser.uncertain_formats:
+    if "invalid_date" in kinds and not plan.parser.can_read_dates:
         yield f"Add the form of the dates in {column('date_of_birth')}, as in --date-format DD.MM.YYYY."
+    for name, field in plan.mapping.similar.items():
+        yield (
+            f"The column {escape_controls(name)} is not sent. If it holds {field}, add {quote(['--map', f'{name}={field}'])}. Otherwise "
+            f"add {quote(['--ignore', name])}."
+        )
 
 
 def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
@@ -167,28 +182,44 @@ def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
     ignore = quote(["--ignore", column])
     if len(words) > _MAX_WORDS_SHOWN:
         return f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
-    counts = {word: format_count(count, "row") for word, count in words.items()}
     if plan.mapping_path:
-        lines = [f"  {escape_controls(word)}   {text}" for word, text in counts.items()]
+        lines = [f"  {escape_controls(word)}   {format_count(count, 'row')}" for word, count in words.items()]
         advice = f"In {escape_controls(str(plan.mapping_path))}, replace the question mark after each with its role"
     else:
         lines = [
-            f"  {quote(['--map-value', f'role:{escape_controls(word)}=ROLE'])}   {text}"
-            for word, text in counts.items()
+            f"  {quote(['--map-value', f'role:{escape_controls(word)}=ROLE'])}   {format_count(count, 'row')}"
+            for word, count in words.items()
         ]
         advice = "Add these options, each with a role in place of ROLE"
     return (
-        f"These words in the column {column} are no roles. {advice}; the roles are {', '.join(ROLES)}. Or ignore the "
-        f"column with {ignore}.\n" + "\n".join(lines)
+        f"These words in the column {column} are no roles. {advice}; the roles are {', '.join(ROLES)}. The rows of a word without a "
+        f"role are not sent, and can be corrected later. Or ignore the column, so that all become {ROLES[-1]}: {ignore}\n"
+        + "\n".join(lines)
+    )
+
+
+def _describe_repeated_cells(plan: ImportPlan, field: str, words: dict[str, int]) -> str:
+    lines = [
+        f"  {quote(['--map-value', f'{field}:{escape_controls(word)}='])}   {format_count(count, 'row')}"
+        for word, count in words.items()
+    ]
+    file = (
+        f", or delete the question mark after each in {escape_controls(str(plan.mapping_path))}"
+        if plan.mapping_path
+        else ""
+    )
+    return (
+        f"These cells in the column {plan.mapping.column_for_field(field)} are repeated. If they mean that nothing is known, add these "
+        f"options{file}:\n" + "\n".join(lines)
     )
 
 
 def _describe_phones(plan: ImportPlan) -> str:
     found = plan.evidence.phones.suggest_country()
     if found is None:
-        return "If phone numbers lack the country code, add their country, as in --phone-country US."
+        return f"Phone numbers in {plan.mapping.column_for_field('phone')} have no country code. Add their country, as in --phone-country US."
     country, valid_count, count = found
-    return f"Phone numbers without a country code: --phone-country {country} can read {valid_count:,} of {count:,}."
+    return f"Phone numbers without a country code: --phone-country {country} can read {valid_count:,} of the first {count:,}."
 
 
 def next_command(plan: ImportPlan, options: Namespace) -> str:
@@ -218,13 +249,13 @@ def corrected_rows_command(plan: ImportPlan, options: Namespace, path: str) -> s
 
 def _without_options(arguments: Sequence[str], names: Collection[str]) -> list[str]:
     """Returns the arguments without options that take a value, and without --dry-run."""
-    kept: list[str] = []
-    remaining = iter(arguments)
-    for argument in remaining:
+    remaining: list[str] = []
+    unread = iter(arguments)
+    for argument in unread:
         name, equals_sign, _ = argument.partition("=")
         if name in names:
             if not equals_sign:
-                next(remaining, None)
+                next(unread, None)
         elif name != "--dry-run":
-            kept.append(argument)
-    return kept
+            remaining.append(argument)
+    return remaining

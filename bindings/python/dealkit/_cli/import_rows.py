@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dealkit import ledger, validate_agent
-from dealkit._cli.cell_values import CellParser, ColumnEvidence
+from dealkit._cli import row_duplicates
+from dealkit._cli.cell_values import CellParser, ColumnEvidence, doubt_value
 from dealkit._cli.columns import ColumnMapping, join_key, nest_agent_fields
 from dealkit._cli.csv_tables import TableRow
 from dealkit._cli.files import open_temporary_database
@@ -16,10 +17,9 @@ from dealkit._cli.import_settings import ImportSettings
 from dealkit._cli.row_kinds import describe_non_person
 from dealkit._cli.row_problems import ProblemGroups
 from dealkit._cli.spreadsheet_damage import find_damage, find_key_damage
-from dealkit._cli.terminal import colorize, format_pairs, print_result
 
 IN_PROGRESS = "in progress elsewhere"
-NOT_A_PERSON = "not a person"
+SKIPPED = "skipped"
 
 OUTCOMES = {
     "created": ("green", ""),
@@ -28,7 +28,7 @@ OUTCOMES = {
     IN_PROGRESS: ("yellow", "another import is sending them: run the command again when it has finished"),
     "not sent": ("yellow", "run the command again to send them"),
     "invalid": ("red", "cannot be sent: correct them first"),
-    NOT_A_PERSON: ("yellow", "titles, totals and repeated column names: not sent"),
+    SKIPPED: ("yellow", "not people, or repeated rows: not sent"),
 }
 """The outcomes of rows, with colour and explanation."""
 
@@ -44,10 +44,9 @@ def import_outcome(outcome: str, *, in_flight: bool) -> str:
 _TABLES = """
 PRAGMA cache_size = -16000;
 CREATE TABLE rows (number INTEGER PRIMARY KEY, cells TEXT, key TEXT DEFAULT '', outcome TEXT DEFAULT 'not sent',
-    agent_id TEXT DEFAULT '', status TEXT DEFAULT '', message TEXT DEFAULT '', was_earlier INTEGER DEFAULT 0,
-    is_sendable INTEGER, has_warning INTEGER, is_damaged INTEGER, is_duplicate INTEGER DEFAULT 0);
-CREATE TABLE first_rows (kind TEXT, text TEXT, number INTEGER, PRIMARY KEY (kind, text)) WITHOUT ROWID;
-CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) WITHOUT ROWID
+    agent_id TEXT DEFAULT '', status TEXT DEFAULT '', message TEXT DEFAULT '', warning TEXT DEFAULT '',
+    was_earlier INTEGER DEFAULT 0, is_sendable INTEGER, is_damaged INTEGER, is_duplicate INTEGER DEFAULT 0);
+CREATE TABLE reported (key TEXT PRIMARY KEY, existence INTEGER, agent_id TEXT) WITHOUT ROWID;
 """
 
 # The number of rows in memory at a time.
@@ -80,6 +79,10 @@ class _Problem(NamedTuple):
     message: str
 
 
+def _join_messages(problems: Iterable[_Problem]) -> str:
+    return "; ".join(f"{problem.column}: {problem.message}".removeprefix(": ") for problem in problems)
+
+
 class ImportRows:
     """The rows of an import and their outcomes. They are in a temporary database, because they may not fit in
     memory."""
@@ -92,7 +95,7 @@ class ImportRows:
         """
         self.filled: set[int] = set()
         """The indexes of the columns that are not empty."""
-        self._database = open_temporary_database(_TABLES)
+        self._database = open_temporary_database(_TABLES + row_duplicates.TABLE)
         self._width = width
         self._database.executemany("INSERT INTO rows (number, cells) VALUES (?, ?)", self._encode(rows))
 
@@ -100,6 +103,18 @@ class ImportRows:
         for number, cells in rows:
             self.filled.update(index for index, cell in enumerate(cells) if cell)
             yield number, json.dumps(cells)
+
+    def count_cells(self, index: int) -> tuple[int, int, int]:
+        """Counts the rows with several cells, and the filled and the different cells in a column."""
+        row_count, filled_count, texts = 0, 0, set()
+        for _, cells in self._select_in_batches("cells"):
+            row = json.loads(cells)
+            if sum(map(bool, row)) > 1:
+                row_count += 1
+                text = row[index] if index < len(row) else ""
+                filled_count += bool(text)
+                texts.add(hash(text))
+        return row_count, filled_count, len(texts)
 
     def collect_evidence(self, mapping: ColumnMapping, settings: ImportSettings) -> ColumnEvidence:
         """Collects the evidence about the notation of the table's dates, phone numbers and roles."""
@@ -110,8 +125,12 @@ class ImportRows:
                 evidence.add(number, mapping.texts_by_field(row), settings)
         return evidence
 
-    def check(self, mapping: ColumnMapping, parser: CellParser, key_columns: Sequence[str]) -> None:
-        """Validates the rows, and checks their keys and e-mail addresses for duplicates."""
+    def check(
+        self, mapping: ColumnMapping, parser: CellParser, key_columns: Sequence[str], *, allows_shared_email: bool
+    ) -> None:
+        """Validates the rows, and compares rows with the same key or e-mail address. With `allows_shared_email`, agents
+        with different keys may have the same e-mail address.
+        """
         self._mapping, self._parser = mapping, parser
         self._key_indexes = mapping.key_indexes(key_columns)
         self._key_column = " + ".join(mapping.display_name(index) for index in self._key_indexes)
@@ -119,6 +138,8 @@ class ImportRows:
         """The name that the ledger records for the idempotency keys."""
         for number, cells in self._select_in_batches("cells"):
             self._check_row(number, json.loads(cells))
+        for duplicate in row_duplicates.find_duplicates(self._database):
+            self._handle_duplicate(duplicate, allows_shared_email=allows_shared_email)
         self._find_shortened_keys()
 
     def _check_row(self, number: int, cells: list[str]) -> None:
@@ -128,53 +149,86 @@ class ImportRows:
         values, cell_problems = self._parser.parse(texts)
         agent = nest_agent_fields(values)
         problems = [
-            _Problem(self._mapping.column_for_field(field), "cell", message) for field, message in cell_problems.items()
+            _Problem(self._mapping.column_for_field(field), message, message)
+            for field, message in cell_problems.items()
         ]
         for violation in validate_agent(**agent):
             field = self._mapping.field_for_pointer(violation.pointer)
             if field not in cell_problems:
-                column, message = self._mapping.column_for_field(field), self._explain(field, violation, texts)
-                problems.append(_Problem(column, violation.code, message))
+                problems.append(self._describe_violation(field, violation, texts))
         if any(cells[self._width :]):
             problems.append(
                 _Problem("", "cells", "has more cells than there are columns; are quotation marks missing?")
             )
         if problems and (reason := describe_non_person(cells, self._mapping.header)) is not None:
-            self.warnings.add("", "not a person", number, f"{reason}: it is not sent")
-            self._database.execute(
-                "UPDATE rows SET outcome = ?, message = ?, is_sendable = 0 WHERE number = ?",
-                (NOT_A_PERSON, reason, number),
-            )
+            self._skip(number, "", f"{reason}: it is not sent")
             return
         columns_with_problems = {problem.column for problem in problems}
+        if not key:
+            empty = [
+                self._mapping.display_name(index)
+                for index, cell in zip(self._key_indexes, key_cells, strict=True)
+                if not cell
+            ]
+            if columns_with_problems.isdisjoint(empty):
+                problems.append(_Problem(empty[0], "no key", "is empty, but must identify the row: fill it in"))
         warnings, is_damaged = self._find_row_damage(key, values, columns_with_problems)
-        if (duplicate := self._find_duplicate(number, key, key_cells, agent, columns_with_problems)) is not None:
-            (warnings if duplicate.kind == "address" else problems).append(duplicate)
         for groups, details in ((self.problems, problems), (self.warnings, warnings)):
             for column, kind, text in details:
                 groups.add(column, kind, number, text)
-        message = "; ".join(f"{column}: {text}".removeprefix(": ") for column, _, text in problems or warnings)
         self._database.execute(
-            """UPDATE rows SET key = ?, outcome = ?, message = ?, is_sendable = ?, has_warning = ?, is_damaged = ?, is_duplicate = ?
-            WHERE number = ?""",
+            "UPDATE rows SET key = ?, outcome = ?, message = ?, warning = ?, is_sendable = ?, is_damaged = ? WHERE number = ?",
             (
                 key,
                 "invalid" if problems else "not sent",
-                message,
+                _join_messages(problems),
+                _join_messages(warnings),
                 not problems,
-                bool(warnings),
                 is_damaged,
-                duplicate is not None and duplicate.kind == "key",
                 number,
             ),
         )
+        # Keys with the same normal form are one key for the ledger.
+        normalized_key = ledger.normalize_key(key, name=self.key_name) if key else ""
+        row_duplicates.add_person(self._database, number, normalized_key, agent)
 
-    def _explain(self, field: str, violation: Any, texts: dict[str, str]) -> str:
+    def _skip(self, number: int, column: str, message: str) -> None:
+        """Marks a row that is not sent and need not be corrected."""
+        self.warnings.add(column, message, number, message)
+        self._database.execute(
+            "UPDATE rows SET outcome = ?, message = ?, is_sendable = 0 WHERE number = ?",
+            (SKIPPED, f"{column}: {message}".removeprefix(": "), number),
+        )
+
+    def _handle_duplicate(self, duplicate: row_duplicates.Duplicate, *, allows_shared_email: bool) -> None:
+        number, message = duplicate.number, duplicate.message
+        column = self._key_column if duplicate.is_same_key else self._mapping.column_for_field("email")
+        if duplicate.is_same_key:
+            self._database.execute("UPDATE rows SET is_duplicate = 1 WHERE number = ?", (number,))
+        if duplicate.is_repeated:
+            # A repeated row with mistakes is listed with them.
+            if self._count(f"number = {number} AND is_sendable"):
+                self._skip(number, "", message)
+        elif duplicate.is_same_key or duplicate.is_same_name or not allows_shared_email:
+            self.problems.add(column, "duplicate", number, message)
+            add_message = "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, outcome = 'invalid', is_sendable = 0 WHERE number = ?"
+            self._database.execute(add_message, (f"{column}: {message}", number))
+        else:
+            self._add_warning(number, column, "duplicate", message)
+
+    def _add_warning(self, number: int, column: str, kind: str, message: str) -> None:
+        self.warnings.add(column, kind, number, message)
+        add_warning = "UPDATE rows SET warning = ltrim(warning || '; ', '; ') || ? WHERE number = ?"
+        self._database.execute(add_warning, (f"{column}: {message}", number))
+
+    def _describe_violation(self, field: str, violation: Any, texts: dict[str, str]) -> _Problem:
+        column = self._mapping.column_for_field(field)
         # All cells are strings, so only a boolean can have the wrong type.
         if violation.code == "wrong_type":
-            return "must be TRUE or FALSE"
-        explanation = self._parser.explain(field, violation.code, texts[field]) if field in texts else None
-        return explanation or str(violation.detail)
+            return _Problem(column, violation.code, "must be TRUE or FALSE")
+        if field in texts and (explanation := self._parser.explain(field, violation.code, texts[field])):
+            return _Problem(column, explanation, explanation)
+        return _Problem(column, violation.code, violation.detail)
 
     def _find_row_damage(
         self, key: str, values: dict[str, Any], columns_with_problems: set[str]
@@ -192,6 +246,10 @@ class ImportRows:
         ]
         by_column = [(column, damage) for column, damage in by_column if column not in columns_with_problems]
         warnings = [_Problem(column, kind, message) for column, (kind, message, _) in by_column]
+        for field, value in values.items():
+            column = self._mapping.column_for_field(field)
+            if column not in columns_with_problems and (doubt := doubt_value(field, value)):
+                warnings.append(_Problem(column, doubt, doubt))
         return warnings, any(damage.is_certain for _, damage in by_column)
 
     def _find_shortened_keys(self) -> None:
@@ -201,47 +259,8 @@ class ImportRows:
         length = self._database.execute(padded_length_query).fetchone()[0] or 0
         is_short = f"key GLOB '[1-9]*' AND {only_digits} AND length(key) < {length}"
         text = "is shorter than keys that begin with a zero: has a spreadsheet removed zeros, as in 123 for 00123?"
-        for number, is_sendable in self._select_in_batches("is_sendable", is_short):
-            self.warnings.add(self._key_column, "zeros", number, text)
-            if is_sendable:
-                add_message = (
-                    "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, has_warning = 1 WHERE number = ?"
-                )
-                self._database.execute(add_message, (f"{self._key_column}: {text}", number))
-
-    def _find_duplicate(
-        self, number: int, key: str, key_cells: list[str], agent: dict[str, Any], columns_with_problems: set[str]
-    ) -> _Problem | None:
-        """Returns the problem of an empty or repeated key, or the warning about a repeated e-mail address."""
-        # Keys with the same normal form are one key for the ledger.
-        first_with_key = self._first_row_with("key", ledger.normalize_key(key, name=self.key_name), number)
-        # Addresses that differ only in case most likely belong to one person.
-        first_with_email = self._first_row_with("address", str(agent.get("email", "")).casefold(), number)
-        if not key:
-            empty_columns = [
-                self._mapping.display_name(index)
-                for index, cell in zip(self._key_indexes, key_cells, strict=True)
-                if not cell
-            ]
-            if columns_with_problems.isdisjoint(empty_columns):
-                return _Problem(empty_columns[0], "no key", "is empty, but must identify the row: fill it in")
-            return None
-        if first_with_key != number:
-            message = f"is the same as in row {first_with_key}, but must identify the row: remove one"
-            return _Problem(self._key_column, "key", message)
-        if first_with_email != number and "email" in agent and not columns_with_problems:
-            message = f"is the same as in row {first_with_email}: remove one, unless they are two agents"
-            return _Problem(self._mapping.column_for_pointer("/email"), "address", message)
-        return None
-
-    def _first_row_with(self, kind: str, text: str, number: int) -> int:
-        """Returns the number of the first row with this key or address. Records row `number` if there was none
-        before."""
-        if self._database.execute("INSERT OR IGNORE INTO first_rows VALUES (?, ?, ?)", (kind, text, number)).rowcount:
-            return number
-        query = "SELECT number FROM first_rows WHERE kind = ? AND text = ?"
-        first_row: int = self._database.execute(query, (kind, text)).fetchone()[0]
-        return first_row
+        for (number,) in self._select_in_batches("", is_short):
+            self._add_warning(number, self._key_column, "zeros", text)
 
     def sendable(self) -> Iterator[tuple[RowResult, dict[str, Any]]]:
         """Yields the valid rows with the arguments that create their agents, except the rows beyond the limit."""
@@ -275,13 +294,15 @@ class ImportRows:
             THEN ifnull(({entered_id_query}), '') ELSE agent_id END"""
         return (
             RowResult(*row)
-            for row in self._select_in_batches(f"key, outcome, {agent_id_expression}, status, message, was_earlier")
+            for row in self._select_in_batches(
+                f"key, outcome, {agent_id_expression}, status, CASE message WHEN '' THEN warning ELSE message END, was_earlier"
+            )
         )
 
-    def rejects(self) -> Iterator[tuple[list[str], str]]:
-        """Yields the cells of the rows that have to be corrected, and the reason."""
-        for _, cells, message in self._select_in_batches("cells, message", "outcome IN ('invalid', 'rejected')"):
-            yield json.loads(cells), message
+    def rejects(self) -> Iterator[tuple[int, list[str], str]]:
+        """Yields the numbers and the cells of the rows that have to be corrected, and the reasons."""
+        for number, cells, message in self._select_in_batches("cells, message", "outcome IN ('invalid', 'rejected')"):
+            yield number, json.loads(cells), message
 
     def record_result(self, result: RowResult) -> None:
         """Stores the outcome of a row."""
@@ -348,7 +369,7 @@ class ImportRows:
 
     def count_warned(self) -> int:
         """Counts the sendable rows with warnings."""
-        return self._count("is_sendable AND has_warning")
+        return self._count("is_sendable AND warning != ''")
 
     def _count(self, where: str) -> int:
         number: int = self._database.execute(f"SELECT count(*) FROM rows WHERE {where}").fetchone()[0]
@@ -361,31 +382,9 @@ class ImportRows:
 
     def _select_in_batches(self, columns: str, where: str = "1") -> Iterator[Any]:
         """Selects rows in batches, so that the caller may change rows between them."""
-        sql = f"SELECT number, {columns} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {BATCH_SIZE}"
+        selected = f"number, {columns}".removesuffix(", ")
+        sql = f"SELECT {selected} FROM rows WHERE number > ? AND {where} ORDER BY number LIMIT {BATCH_SIZE}"
         last_number = 0
         while batch := self._database.execute(sql, (last_number,)).fetchall():
             yield from batch
             last_number = batch[-1][0]
-
-
-def print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: bool) -> None:
-    """Prints the number of rows by outcome, and lists the rejected and unknown rows."""
-    groups = {"rejected": ProblemGroups(), "unknown": ProblemGroups()}
-    for row in rows.results():
-        if row.outcome in groups:
-            groups[row.outcome].add("", row.status, row.number, row.message)
-    for outcome, group in groups.items():
-        result["errors"] += group.print_table(outcome.capitalize(), outcome)
-    count_outcomes, count_texts = rows.count_outcomes(), {}
-    for outcome, (colour, outcome_explanation) in OUTCOMES.items():
-        earlier_count = count_outcomes[outcome, True]
-        total_count = earlier_count + count_outcomes[outcome, False]
-        result["counts"][outcome.replace(" ", "_")] = total_count
-        earlier_note = f" ({earlier_count:,} in an earlier run)" if earlier_count and outcome != IN_PROGRESS else ""
-        explanation = (
-            outcome_explanation if outcome_explanation and total_count and (can_resume or outcome != "not sent") else ""
-        )
-        if total_count or outcome in ("created", "rejected", "unknown"):
-            count = colorize(f"{total_count:,}", colour) if total_count else "0"
-            count_texts[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
-    print_result(format_pairs(count_texts))

@@ -43,7 +43,8 @@ def _outcome_name(creation: Creation[Agent]) -> str:
 
 def _result_message(creation: Creation[Agent]) -> str:
     if creation.error is not None:
-        return format_error(creation.error)
+        changed = f" {ROW_CHANGED}." if creation.request_differs and creation.from_ledger else ""
+        return format_error(creation.error) + changed
     return ROW_CHANGED if creation.request_differs else ""
 
 

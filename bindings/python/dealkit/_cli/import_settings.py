@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -67,13 +67,18 @@ class ImportSettings:
         return None if value == UNDECIDED else value
 
     def merged_with(self, other: ImportSettings) -> ImportSettings:
-        """Returns these settings, completed by those of `other`."""
-        # A format that the user names replaces the formats of the mapping file, because two formats are ambiguous.
+        """Returns these settings, completed by the settings in `other`."""
+        # A column that the user names for a field replaces the column of the mapping file. A format replaces all formats
+        # of the file, because two formats are ambiguous.
+        own_fields = {name for target in self.columns.values() for name in target.split("+")}
+        other_columns = {
+            column: target for column, target in other.columns.items() if own_fields.isdisjoint(target.split("+"))
+        }
         return ImportSettings(
             self.sheet or other.sheet,
             self.header_rows or other.header_rows,
             self.encoding or other.encoding,
-            _without_targets(other.columns, self.columns.values()) | self.columns,
+            other_columns | self.columns,
             {name: other.words.get(name, {}) | self.words.get(name, {}) for name in {**other.words, **self.words}},
             other.constants | self.constants,
             self.date_formats or other.date_formats,
@@ -105,12 +110,6 @@ class ImportSettings:
             yield from ("--map-value", f"{name}:={value}")
         for column in self.key:
             yield from ("--key", column)
-
-
-def _without_targets(columns: Mapping[str, str], targets: Iterable[str]) -> dict[str, str]:
-    """Returns the columns except those that go to a field of `targets`."""
-    fields = {name for target in targets if target != IGNORED for name in target.split("+")}
-    return {name: target for name, target in columns.items() if fields.isdisjoint(target.split("+"))}
 
 
 _FIELDS_BY_NAME = {normalize_column_name(field): field for field in FIELDS}

@@ -1,4 +1,4 @@
-"""Splits the full name of a person into first and last name, or explains why this is not certain.
+"""Splits the full name of a person into first and last name, or explains why a cell is not a person's name.
 
 Every rule prefers a message to a wrong name. The messages contain no values from the table.
 """
@@ -10,13 +10,17 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import takewhile
 
-from dealkit._cli.role_words import remove_accents
+from dealkit._cli.role_words import is_placeholder, normalize_word, remove_accents
 
 _ADVICE = 'write it as "Last, First"'
 _UNCERTAIN = f"cannot be split into first and last name with certainty: {_ADVICE}"
 _ONE_WORD = f"has only one name, and an agent needs two: {_ADVICE}"
 _TITLE = "has a title such as Dr. or Mrs.: remove it"
-_TWO_PEOPLE = "names two people: write each in a row of their own"
+_TWO_PEOPLE = "names two people: each agent needs its own row"
+_MISSING = "has no name, but a sign for a missing value: write the name"
+_NOTHING_BEFORE_COMMA = "has nothing before the comma: write the last name there"
+_NOTHING_AFTER_COMMA = "has nothing after the comma: write the first name there"
+_NO_COMMA = 'has no comma, unlike the other names: write "Last, First"'
 _NOT_A_PERSON = f"does not look like a person's name: remove the row, or {_ADVICE}"
 _DESIGNATION = f"ends with letters that may be a designation, such as CRS: remove them, or {_ADVICE}"
 _COMMAS = f"has several commas: {_ADVICE}"
@@ -44,7 +48,19 @@ _TITLES = frozenset(
 # Titles that are no names anywhere in a full name.
 _CERTAIN_TITLES = frozenset("mr mrs dr prof frau herr herrn mme mlle monsieur madame mevr dott dipl-ing".split())
 
-_COUPLE = frozenset(("&", "+", "and", "und", "et", "en"))
+# Words between two people. The short ones also join last names, as in Ortega y Gasset.
+_COUPLE = frozenset(("&", "+", "/", "and", "und", "et"))
+_SHORT_COUPLE = frozenset(("y", "e", "u", "en", "i", "og", "och"))
+_COUPLE_MARK = re.compile(r"[&+]|(?<=[^\W\d_]{2})\s*/\s*(?=[^\W\d_]{2})")
+_TWO_LAST_NAMES_MARK = re.compile("[&+]")
+# In `von und zu Berg`, the word belongs to the last name.
+_PARTICLES_OF_NOBLES = frozenset(("von", "vom", "zu", "zum", "zur"))
+
+# Signs for a missing value that are also names: Null, None and Na are family names.
+_PLACEHOLDER_NAMES = frozenset(
+    "na null nil none nothing missing blank empty keine leer fehlt aucun aucune neant ninguno ninguna nessuno nessuna nenhum "
+    "nenhuma geen entfallt nvt".split()
+)
 
 # Words of companies, teams, accounts and totals, which rosters list among people.
 _NOT_PERSONS = frozenset(
@@ -82,13 +98,61 @@ _MIN_CAPITALS = 4
 _MAX_UNKNOWN_DESIGNATION = 6
 
 
-def split_full_name(text: str) -> tuple[str, str] | str:
-    """Returns the first and the last name, or a message why the name cannot be split with certainty."""
+def explain_first_name(text: str) -> str | None:
+    """Returns the mistake in a first name in a column of its own, with advice, or None if no mistake is known."""
+    if _is_missing(text):
+        return _MISSING
+    words = text.split()
+    is_in_capitals = text.isupper()
+    is_couple = _COUPLE_MARK.search(text) or any(
+        _find_key(word) in _COUPLE or (_find_key(word) in _SHORT_COUPLE and (word.islower() or is_in_capitals))
+        for word in words[1:-1]
+    )
+    return _TWO_PEOPLE if is_couple else None
+
+
+def explain_last_name(text: str) -> str | None:
+    """Returns the mistake in a last name in a column of its own, with advice, or None if no mistake is known."""
+    if _is_missing(text):
+        return _MISSING
+    words = text.split()
+    is_couple = _TWO_LAST_NAMES_MARK.search(text) or any(
+        _find_key(word) in _COUPLE and _find_key(words[index - 1]) not in _PARTICLES_OF_NOBLES
+        for index, word in enumerate(words[1:-1], 1)
+    )
+    return _TWO_PEOPLE if is_couple else None
+
+
+def _is_missing(text: str) -> bool:
+    """Returns whether a cell has a sign for a missing value that no name can be, such as `n/a` and `-`."""
+    if not text.strip():
+        return False
+    if not any(map(str.isalpha, text)):
+        return True
+    # K.A. may be initials, but not k. A.
+    may_be_initials = "." in text and not re.search(r"[^\w\s.]", text) and text.isupper()
+    return is_placeholder(text) and not may_be_initials and normalize_word(text) not in _PLACEHOLDER_NAMES
+
+
+def split_full_name(text: str, *, needs_comma: bool = False, last_first: bool = False) -> tuple[str, str] | str:
+    """Returns the first and the last name, or a message why the name cannot be split with certainty.
+
+    With `needs_comma`, the other names of the column have a comma, so a name without one is uncertain. With `last_first`,
+    the last name precedes the first name also in names without a comma.
+    """
     text = unicodedata.normalize("NFC", " ".join(text.split()))
+    if _is_missing(text) and any(letter not in ", " for letter in text):
+        return _MISSING
     parts = [part.split() for part in text.split(",")]
     words = [word for part in parts for word in part]
-    if any(_find_key(word) in _COUPLE for word in words[1:]) or re.search("[&+]", text):
+    if any(_find_key(word) in _COUPLE or word in ("en", "u.") for word in words[1:]) or _COUPLE_MARK.search(text):
         return _TWO_PEOPLE
+    if words and len(parts) > 1 and not any(parts[1:]):
+        return _NOTHING_AFTER_COMMA
+    if words and not parts[0]:
+        return _NOTHING_BEFORE_COMMA
+    if len(parts) > 1 and (message := _explain_parts(parts)):
+        return message
     parts = _remove_designations(parts)
     keys = [_find_key(word) for part in parts for word in part]
     if not keys or not _NOT_PERSONS.isdisjoint(keys):
@@ -106,7 +170,19 @@ def split_full_name(text: str) -> tuple[str, str] | str:
     suffix = suffixes[0] if suffixes else []
     if len(parts) == 2:
         return _split_last_first(parts[0], parts[1], suffix)
-    return _split_first_last([*parts[0], *suffix]) if parts else _ONE_WORD
+    if not parts:
+        return _ONE_WORD
+    if needs_comma and len(parts[0]) > 1:
+        return _UNCERTAIN if "," in text else _NO_COMMA
+    if last_first:
+        return _split_last_first_words([*parts[0], *suffix])
+    return _split_first_last([*parts[0], *suffix])
+
+
+def _explain_parts(parts: list[list[str]]) -> str | None:
+    """Returns the mistake in the parts of `Last, First`, or None."""
+    last, *others = (" ".join(part) for part in parts)
+    return explain_last_name(last) or next(filter(None, map(explain_first_name, others)), None)
 
 
 def _find_key(word: str) -> str:
@@ -198,6 +274,23 @@ def _split_first_last(words: list[str]) -> tuple[str, str] | str:
     return " ".join((words[0], *initials)), " ".join((*particles, words[-1], *suffix))
 
 
+def _split_last_first_words(words: list[str]) -> tuple[str, str] | str:
+    """Splits a name without a comma whose last name is first. Only two words, or capitals, are certain."""
+    suffix = words[-1:] if len(words) > 2 and _is_suffix(words[-1:]) else []
+    words = words[: len(words) - len(suffix)]
+    if len(words) < 2 or _is_suffix(words[-1:]):
+        return _ONE_WORD
+    capitals = [*takewhile(_is_in_capitals, words)]
+    if len(words) > 2:
+        others = words[len(capitals) :]
+        return _split_capitals(capitals, others, suffix) if capitals and others else _UNCERTAIN
+    last, first = words
+    has_other_order = _INITIALS.fullmatch(last) or (
+        not capitals and _is_in_capitals(first) and len(first) >= _MIN_CAPITALS
+    )
+    return _UNCERTAIN if has_other_order or _is_particle(last) else (first, " ".join((last, *suffix)))
+
+
 def _split_capitals(capitals: list[str], others: list[str], suffix: list[str]) -> tuple[str, str] | str:
     """Splits `DUPONT Jean` and `DE LA TOUR Jean`: in French lists, capitals mark the last name."""
     *particles, last = capitals
@@ -224,8 +317,11 @@ def _is_particle(word: str) -> bool:
 
 def _may_be_particle(initial: str, next_word: str, is_all_in_capitals: bool) -> bool:
     """Returns whether a single letter may be a part of the last name, as in O Brien, D Angelo and ORTEGA Y GASSET."""
+    # `Hans v. Berg` is short for `Hans von Berg`.
+    if initial.islower():
+        return True
     if initial.endswith("."):
         return False
-    if initial.islower() or (is_all_in_capitals and initial in "EIY"):
+    if is_all_in_capitals and initial in "EIY":
         return True
     return initial == "O" or (initial == "D" and remove_accents(next_word[:1]).upper() in "AEIOU")

@@ -40,7 +40,12 @@ def match_role(text: str) -> str | None:
     return _ROLES.get(normalize_word(text))
 
 
-def is_placeholder(text: str) -> bool:
-    """Returns whether a cell stands for an empty cell, as `n/a` and `-` do. Only for optional fields: `Na` is also a name."""
+def is_placeholder(text: str, field: str = "") -> bool:
+    """Returns whether a cell stands for an empty cell, as `n/a` and `-` do. Only for optional fields: `Na` is also a name.
+
+    For a role, only cells without letters do: a word such as `none` may mean another role than the default one.
+    """
     word = normalize_word(text)
+    if field == "role" and any(map(str.isalpha, text)):
+        return False
     return word in _PLACEHOLDERS or (not word and bool(text.strip()))

@@ -10,16 +10,18 @@ from typing import Any, NamedTuple
 
 from dealkit._cli.terminal import colorize, format_table, print_result
 
-_MAX_SHOWN = 3
-"""The maximum number of row numbers printed for one message, and of messages printed for one kind of problem. The
-report has all messages."""
+_MAX_NUMBERS = 3
+"""The maximum number of row numbers printed for one message."""
+
+_MAX_SHOWN = 10
+"""The maximum number of messages printed for one kind of problem."""
 
 _MAX_MESSAGES = 1000
 """The maximum number of different messages for one kind of problem that are stored and, with --json, printed."""
 
 _REQUEST_ID = re.compile(r" \[request id [^\]]*\]")
 
-_SIMILAR_MESSAGE = "similar problems: the report (--report) has the message of each row"
+_SIMILAR_MESSAGE = "similar problems: the file named with --report has the message of each row"
 
 _MAX_LINES = 100
 """The maximum number of lines with problems that are printed, because a table may have thousands of columns."""
@@ -61,11 +63,11 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
         lines = []
         for (column, _), group in self.items():
             for text, numbers in group.messages(_MAX_SHOWN):
-                more_text = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_SHOWN else ""
-                first_numbers = ", ".join(map(str, numbers[:_MAX_SHOWN]))
+                more_text = f", … ({len(numbers):,} rows)" if len(numbers) > _MAX_NUMBERS else ""
+                first_numbers = ", ".join(map(str, numbers[:_MAX_NUMBERS]))
                 lines.append({"Rows": f"{first_numbers}{more_text}", "Column": column, "Message": text})
         if len(lines) > _MAX_LINES:
-            more_text = f"… and {len(lines) - _MAX_LINES:,} more lines: the report (--report) has all problems"
+            more_text = f"… and {len(lines) - _MAX_LINES:,} more lines: the file named with --report has all problems"
             lines[_MAX_LINES:] = [{"Rows": "", "Column": "", "Message": more_text}]
         if lines:
             print_result(colorize(title, "bold"))
@@ -79,5 +81,5 @@ class ProblemGroups(dict[tuple[str, str], _ProblemGroup]):
 
 def format_row_numbers(numbers: Sequence[int]) -> str:
     """Formats the first row numbers for the screen."""
-    more_text = ", …" if len(numbers) > _MAX_SHOWN else ""
-    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_SHOWN]))}{more_text}"
+    more_text = ", …" if len(numbers) > _MAX_NUMBERS else ""
+    return f"row{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:_MAX_NUMBERS]))}{more_text}"

@@ -53,8 +53,6 @@ def open_table(
         sheet = read_sheet(path, settings.sheet, suggest)
         rows, delimiter, name, was_sheet_chosen, notes = sheet.rows, None, sheet.name, sheet.was_chosen, [*sheet.notes]
     else:
-        if settings.sheet and str(path) != STANDARD_INPUT and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-            raise CommandError(f"--sheet is for Excel workbooks, but {file_display_name(path)} is none")
         rows, delimiter = read_csv_rows(path, settings.encoding, lambda cells: _count_known_names(cells, is_known))
         name, was_sheet_chosen, notes = None, False, []
     first_rows = [*islice(rows, _MAX_ROWS_ABOVE)]
@@ -127,10 +125,10 @@ def _header_at(path: Path, rows: Sequence[TableRow], numbers: tuple[int, int]) -
 
 
 def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
-    """Joins the cells of two rows, such as `First` above `name`."""
+    """Joins the cells of two rows, such as `First` above `name`. A cell that is merged over both rows counts once."""
     width = max(len(upper), len(lower))
     pairs = zip([*upper, *[""] * (width - len(upper))], [*lower, *[""] * (width - len(lower))], strict=True)
-    return [normalize_spaces(f"{first} {second}") for first, second in pairs]
+    return [normalize_spaces(first if first == second else f"{first} {second}") for first, second in pairs]
 
 
 def _describe_header(rows: Sequence[TableRow], header_end: int, header: Sequence[str]) -> str:
