@@ -130,7 +130,12 @@ def main() -> None:
         for command, expected, output in run_page(Path(name), sandbox):
             if is_shown(expected, output):
                 continue
-            if "…" in expected:
+            lines, start = output.splitlines(keepends=True), expected.partition("\n")[2].partition(" ")[0]
+            if expected.startswith("…\n") and "…" not in expected[1:]:
+                # The page leaves out what is above a line, which begins with the same word.
+                first = next(at for at, line in enumerate(lines) if line.startswith(start))
+                output = "…\n" + "".join(lines[first:])
+            elif "…" in expected:
                 print(f"To correct by hand, because the page leaves out parts of this output:\n$ {command}\n{output}")
                 continue
             page = page.replace(f"$ {command}\n{expected}", f"$ {command}\n{output}")
