@@ -193,6 +193,17 @@ def test_a_mapping_file_makes_the_second_import_one_command(imports: TableImport
     assert (new["role"], new["date_of_birth"], new["phone"]) == ("BROKER_ADMIN", "1981-01-02", "+12127365001")
 
 
+def test_a_column_on_the_command_line_replaces_that_of_the_mapping_file(imports: TableImport) -> None:
+    write_csv(imports, f"{HEADER},Cell,Work Phone,Agent", "a@example.com,Ada,Lovelace,+15550100,+15550101,Grace Hopper")
+    assert imports.dry("--mapping", "roster.toml").code == 0
+    for options in (["--map", "Work Phone=phone"], ["--map", "column E=phone", "--map", "Agent=first_name+last_name"]):
+        completed = imports.dry("--mapping", "roster.toml", *options)
+        assert completed.code == 0 and "Work Phone  phone\n" in completed.stdout
+    assert imports("--mapping", "roster.toml").code == 0
+    assert [(agent.first_name, agent.last_name) for agent in imports.sandbox.agents] == [("Grace", "Hopper")]
+    assert sent_bodies(imports)[0]["phone"] == "+15550101"
+
+
 @pytest.mark.parametrize(
     ("text", "expected_error"),
     [
