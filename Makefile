@@ -218,8 +218,10 @@ site: $(SITE_TOOLS)/installed
 	cp -R $(RUSTDOC) target/site/reference/rust
 	$(SITE_TOOLS)/bin/python docs/check_links.py target/site --but target/site/reference/rust
 
-## Regenerates the pictures of README and the site in docs/pictures, with the current command and Chromium.
-pictures: $(SITE_TOOLS)/installed $(VENV)/package needs-chromium
+## Regenerates the pictures of README and the site in docs/pictures, with the current command and Chromium, and the workbook that
+## readers can download.
+pictures: $(SITE_TOOLS)/installed $(VENV)/package $(VENV)/tools needs-chromium
+	$(SITE_TOOLS)/bin/python docs/sample_workbook.py
 	CHROMIUM=$(CHROMIUM) $(SITE_TOOLS)/bin/python docs/pictures.py $(VENV)/bin
 
 fmt: $(VENV)/tools

@@ -112,8 +112,11 @@ def check_exceptions() -> Iterator[str]:
 
 
 def check_troubleshooting() -> Iterator[str]:
-    """Finds errors under troubleshooting that the SDK does not report."""
+    """Finds errors under troubleshooting that neither the SDK nor the command reports."""
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "sdk/src").rglob("*.rs"))
+    command = "".join(path.read_text("utf-8") for path in (ROOT / "bindings/python/dealkit/_cli").glob("*.py"))
+    # Joins the parts of a message on several lines.
+    sources += re.sub(r'"\n\s*f?"', "", command)
     reported = re.sub(r"\\\n\s*", "", sources) + "".join(f"{status.value} {status.phrase}\n" for status in HTTPStatus)
     text = (ROOT / "docs/guide/troubleshooting.md").read_text("utf-8")
     headings = re.findall(r"^### (?!500)(.*)$", text, re.MULTILINE)

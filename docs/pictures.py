@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import openpyxl
 import pyte
 from PIL import Image
 
@@ -26,7 +28,10 @@ HERE = Path(__file__).parent / "pictures"
 # The folder of the package's commands.
 BIN = Path(sys.argv[1]).absolute()
 ADDRESS = "127.0.0.1:8080"
+# Recordings show another service than the sandbox. Its address is longer, so the command gets fewer columns.
+SHOWN = {b"http://127.0.0.1:8080": b"https://deals.example.com", b"agents-127.0.0.1-8080": b"agents-deals.example.com"}
 COLUMNS, ROWS = 80, 28
+COMMAND_COLUMNS = COLUMNS - max(len(shown) - len(own) for own, shown in SHOWN.items())
 # The size of a character, in pixels.
 WIDTH, HEIGHT = 8.4, 18
 FONT = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:14px"
@@ -47,15 +52,16 @@ Row = tuple[tuple[int, str, str, bool], ...]
 class Recording:
     """Recording of a terminal: its content over time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._screen = folder, pyte.Screen(COLUMNS, ROWS)
+    def __init__(self, folder: Path, rows: int = ROWS, prompt: str = "$ ") -> None:
+        self._folder, self._rows, self._prompt = folder, rows, prompt
+        self._screen = pyte.Screen(COLUMNS, rows)
         self._stream = pyte.ByteStream(self._screen)
         self.frames: list[tuple[float, list[Row]]] = []
         self.now = 0.0
 
     def _write(self, shown: bytes) -> None:
         self._stream.feed(shown)
-        rows = [self._row(self._screen.buffer[y]) for y in range(ROWS)]
+        rows = [self._row(self._screen.buffer[y]) for y in range(self._rows)]
         if not self.frames or self.frames[-1][1] != rows:
             self.frames.append((self.now, rows))
 
@@ -75,10 +81,12 @@ class Recording:
 
     def clear(self) -> None:
         self._screen.reset()
-        self._write(b"$ ")
+        self._write(self._prompt.encode())
 
     def run(self, command: str, interrupt: str | None = None) -> None:
-        """Types a command, and shows it until it ends, or until it has shown a text and is sent Ctrl-C."""
+        """Types a command, and shows it until it ends, or until it has shown a text and is sent Ctrl-C. The question of an
+        import is answered with y.
+        """
         # Start the recording at the first output, to skip the empty terminal.
         if self.frames:
             for letter in command:
@@ -87,11 +95,13 @@ class Recording:
             self.wait(0.5)
             self._write(b"\r\n")
         else:
-            self._stream.feed(f"$ {command}\r\n".encode())
+            self._stream.feed(f"{self._prompt}{command}\r\n".encode())
         process, terminal = pty.fork()
         if process == 0:
             os.chdir(self._folder)
-            os.execvpe("sh", ["sh", "-c", f"exec {command}"], os.environ | {"COLUMNS": str(COLUMNS), "TERM": "xterm"})
+            os.execvpe(
+                "sh", ["sh", "-c", f"exec {command}"], os.environ | {"COLUMNS": str(COMMAND_COLUMNS), "TERM": "xterm"}
+            )
         began, at = time.monotonic(), self.now
         while True:
             ready, _, _ = select.select([terminal], [], [], 30)
@@ -101,28 +111,37 @@ class Recording:
                 shown = b""
             if not shown:
                 break
+            for own, other in SHOWN.items():
+                shown = shown.replace(own, other)
             self.now = at + time.monotonic() - began if self.frames else at
             self._write(shown)
+            if b"[y/N]" in shown:
+                os.write(terminal, b"y\n")
             if interrupt and interrupt.encode() in shown:
                 self._write(b"^C")
                 os.kill(process, signal.SIGINT)
                 interrupt = None
         os.waitpid(process, 0)
         os.close(terminal)
-        self._write(b"$ ")
+        self._write(self._prompt.encode())
+
+    def end_svg(self, name: str) -> None:
+        """Writes a picture of the end."""
+        self.frames = [(0, self.frames[-1][1])]
+        self.svg(name)
 
     def svg(self, name: str, rest: float = 4) -> None:
         end = self.now + rest
         # The content of each row, with its start and end time.
         spans: dict[tuple[float, float], list[tuple[int, Row]]] = {}
-        for y in range(ROWS):
+        for y in range(self._rows):
             for row, of in groupby(range(len(self.frames)), key=lambda at: self.frames[at][1][y]):
                 first, *_, last = [*of] * 2
                 until = self.frames[last + 1][0] if last + 1 < len(self.frames) else end
                 if row:
                     spans.setdefault((self.frames[first][0], until), []).append((y, row))
         height = max(y for span in spans.values() for y, _ in span) + 1
-        style, body = [f"text{{{FONT};white-space:pre}}g{{visibility:hidden}}"], []
+        style, body = [f"text{{{FONT}}}g{{visibility:hidden}}"], []
         for number, ((since, until), rows) in enumerate(sorted(spans.items())):
             stays = "" if until < end else ' style="visibility:visible"'
             if since > 0 or until < end:
@@ -139,8 +158,10 @@ class Recording:
 
 def text(x: int, shown: str, colour: str, bold: bool, y: int) -> str:
     weight = ' font-weight="bold"' if bold else ""
+    # Some programs that show SVG collapse spaces.
+    drawn = escape(shown).replace(" ", "\N{NO-BREAK SPACE}")
     at = f'x="{14 + x * WIDTH:.1f}" y="{44 + y * HEIGHT}"'
-    return f'<text {at} fill="{colour}" textLength="{len(shown) * WIDTH:.1f}"{weight}>{escape(shown)}</text>'
+    return f'<text {at} fill="{colour}" textLength="{len(shown) * WIDTH:.1f}"{weight}>{drawn}</text>'
 
 
 def terminal(name: str, rows: int, body: str, style: str) -> None:
@@ -182,16 +203,30 @@ def an_import() -> None:
         recording.svg("import.svg")
 
 
-def a_dry_run() -> None:
-    with TemporaryDirectory() as name:
+def an_office_import() -> None:
+    """Records the steps of the page "Import a spreadsheet", with the workbook that its readers can download."""
+    command = "dealkit agents import roster.xlsx --mapping roster.toml"
+    with TemporaryDirectory() as name, sandbox():
         folder = Path(name)
-        lines = ["E-mail;First name;Last name;Role;Born", "ada@example.com;Ada;Lovelace;Agent;10.12.1985"]
-        lines += ["grace;Grace;Hopper;Agent;09.12.1986", "alan@example.com;Alan;Turing;Broker;23.06.1972"]
-        (folder / "agents.csv").write_text("\n".join(lines) + "\n")
-        recording = Recording(folder)
-        recording.run("dealkit agents import agents.csv --dry-run --map Born=date_of_birth")
-        recording.frames = [(0, recording.frames[-1][1])]
-        recording.svg("dry-run.svg")
+        shutil.copy(HERE.parent / "files/sample-agents.xlsx", folder / "roster.xlsx")
+
+        def record(picture: str, rows: int, command: str) -> None:
+            recording = Recording(folder, rows, "PS> ")
+            recording.run(command)
+            recording.end_svg(picture)
+
+        record("check.svg", ROWS, "dealkit check")
+        record("dry-run.svg", 60, f"{command} --dry-run")
+        mapping = folder / "roster.toml"
+        answers = {"Sales Associate": "AGENT", "Broker": "BROKER_ADMIN"}
+        for word, role in answers.items():
+            mapping.write_text(mapping.read_text("utf-8").replace(f'"{word}" = "?"', f'"{word}" = "{role}"'), "utf-8")
+        record("office-import.svg", ROWS, command)
+        rejects = folder / "roster.xlsx.rejects.xlsx"
+        workbook = openpyxl.load_workbook(rejects)
+        workbook.active["C2"] = "grace@example.com"
+        workbook.save(rejects)
+        record("corrected-rows.svg", ROWS, command.replace("roster.xlsx", rejects.name))
 
 
 def screenshot(name: str, page: str, width: int, height: int) -> None:
@@ -324,7 +359,7 @@ def main() -> None:
     os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     makers: list[Callable[[], None]] = [
         an_import,
-        a_dry_run,
+        an_office_import,
         the_page,
         the_end_of_a_create,
         the_architecture,

@@ -145,13 +145,13 @@ def test_columns_are_ignored_and_named_by_letter(imports: TableImport) -> None:
 
 def test_the_better_of_several_columns_is_used(imports: TableImport) -> None:
     header = "Work Phone,Home Phone,Mobile,Office Phone,Spouse Email,Email,First Name,Last Name"
-    write_csv(imports, header, "+1555010,+1555011,+1555012,+1555013,s@example.com,a@example.com,Ada,Lovelace")
+    write_csv(imports, header, "+15550110,+15550111,+15550112,+15550113,s@example.com,a@example.com,Ada,Lovelace")
     completed = imports()
     assert (
         "Not sent: Work Phone (phone comes from Mobile), Home Phone (phone comes from Mobile), Office Phone, Spouse Email\n"
     ) in completed.stdout
     assert "Mobile is used for phone, and not Work Phone, Home Phone.\n" in imports.dry().stdout
-    assert [(body["email"], body["phone"]) for body in sent_bodies(imports)] == [("a@example.com", "+1555012")]
+    assert [(body["email"], body["phone"]) for body in sent_bodies(imports)] == [("a@example.com", "+15550112")]
 
 
 ROLE_TABLE = [f"{HEADER},Position,Birthday,Mobile"] + [
@@ -191,6 +191,17 @@ def test_a_mapping_file_makes_the_second_import_one_command(imports: TableImport
     assert (completed.code, parse_counts(completed.stdout)["created"], len(imports.sandbox.agents)) == (0, 17, 17)
     new = sent_bodies(imports)[-1]
     assert (new["role"], new["date_of_birth"], new["phone"]) == ("BROKER_ADMIN", "1981-01-02", "+12127365001")
+
+
+def test_a_column_on_the_command_line_replaces_that_of_the_mapping_file(imports: TableImport) -> None:
+    write_csv(imports, f"{HEADER},Cell,Work Phone,Agent", "a@example.com,Ada,Lovelace,+15550100,+15550101,Grace Hopper")
+    assert imports.dry("--mapping", "roster.toml").code == 0
+    for options in (["--map", "Work Phone=phone"], ["--map", "column E=phone", "--map", "Agent=first_name+last_name"]):
+        completed = imports.dry("--mapping", "roster.toml", *options)
+        assert completed.code == 0 and "Work Phone  phone\n" in completed.stdout
+    assert imports("--mapping", "roster.toml").code == 0
+    assert [(agent.first_name, agent.last_name) for agent in imports.sandbox.agents] == [("Grace", "Hopper")]
+    assert sent_bodies(imports)[0]["phone"] == "+15550101"
 
 
 @pytest.mark.parametrize(
@@ -323,7 +334,7 @@ def test_corrected_rows_are_imported_from_the_file_with_the_rejects(imports: Tab
     text = path.read_text("utf-8-sig")
     assert text.splitlines()[0] == "License,Email,First Name,Last Name,Phone,dealkit: reason"
     assert text.splitlines()[1].startswith("'00456,grace,Grace,Hopper,'+15550101,row 5 of agents.csv: Email: has no @")
-    command = completed.stdout.split("import it:\n")[1].splitlines()[0].split()[1:]
+    command = completed.stdout.split("import it:")[1].splitlines()[1].split()[1:]
     # Without a correction, a row that the service rejected is not sent again.
     completed = imports.command(*command, url=imports.sandbox.url)
     assert parse_counts(completed.stdout) == {"created": 0, "rejected": 1, "unknown": 0, "invalid": 1}
@@ -368,7 +379,7 @@ def test_a_workbook_is_imported_and_its_rejects_and_report_are_workbooks(imports
     assert sheet.title == "Agents" and sheet["A2"].value == "00456"
     sheet["B2"] = "grace@example.com"
     sheet.parent.save(rejects)
-    retry = completed.stdout.split("import it:\n")[1].splitlines()[0]
+    retry = completed.stdout.split("import it:")[1].splitlines()[1]
     completed = imports.command(*shlex.split(retry)[1:], url=imports.sandbox.url)
     assert completed.code == 0 and [agent.email for agent in imports.sandbox.agents] == [
         "ada@example.com",

@@ -25,12 +25,12 @@ from dealkit._cli.date_formats import (
     parse_date,
     to_strptime,
 )
-from dealkit._cli.email_cells import doubt_email, explain_email
+from dealkit._cli.email_cells import explain_email, warn_about_email
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.person_names import explain_first_name, explain_last_name, split_full_name
 from dealkit._cli.phone_numbers import (
     PhoneColumn,
-    doubt_phone,
+    explain_length,
     explain_phone,
     is_empty_phone,
     make_phone_parser,
@@ -616,7 +616,7 @@ def test_normalized_numbers_are_valid(text: str) -> None:
     explain_phone(text, None)
     explain_phone(text, "US")
     is_empty_phone(text)
-    doubt_phone(text)
+    explain_length(text)
     column = PhoneColumn()
     column.add(text)
     column.suggest_country()
@@ -804,7 +804,7 @@ def test_other_numbers_are_not_empty(text: str) -> None:
     ],
 )
 def test_a_number_of_another_length_is_doubtful(number: str, words: str | None, library: bool) -> None:
-    message = doubt_phone(number)
+    message = explain_length(number)
     assert (message is None) == (words is None or not library)
     assert message is None or (words is not None and words in message)
 
@@ -1165,7 +1165,7 @@ def test_each_kind_of_wrong_address_has_its_message(text: str, words: str | None
 @many
 def test_any_address_is_handled(text: str) -> None:
     explain_email(text)
-    doubt_email(text)
+    warn_about_email(text)
 
 
 @pytest.mark.parametrize(
@@ -1180,7 +1180,7 @@ def test_any_address_is_handled(text: str) -> None:
     ],
 )
 def test_an_address_without_an_ending_is_doubtful(text: str, is_doubtful: bool) -> None:
-    assert (doubt_email(text) is not None) == is_doubtful
+    assert (warn_about_email(text) is not None) == is_doubtful
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from blocks that are reserved for films and fiction.
 from __future__ import annotations
 
 import csv
+import itertools
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import count
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -616,7 +616,7 @@ class RecordFactory:
         )
         if rng.random() < 0.6:
             pattern = "{f}.{l}"
-        for attempt in count():
+        for attempt in itertools.count():
             local = pattern.format(f=one, l=two, i=one[:1], n=rng.randint(1, 99))
             address = f"{local if not attempt else local + str(attempt + 1)}@{rng.choice(self.layout.domains)}"
             if address not in self.emails:
@@ -1198,8 +1198,8 @@ class Sheet:
                 continue
             defect = record.defect
             if record.duplicate_of is not None:
-                kept = row_of[id(record.duplicate_of)]
-                defect = f"{record.defect} of row {kept}; import row {kept}"
+                original_row = row_of[id(record.duplicate_of)]
+                defect = f"{record.defect} of row {original_row}; import row {original_row}"
             people.append(
                 Person(
                     row=row,

@@ -214,7 +214,7 @@ def match_rows(
         persons = known.get(key) or find_similar(key, known)
         if not persons:
             continue
-        # Rows that list a person twice with the same cells cannot be told apart: the last ones are the ones to delete.
+        # Rows that list a person twice with the same cells cannot be distinguished: the last ones are the ones to delete.
         persons = sorted(persons, key=lambda p: p.correction == DELETE)
         for index, person in zip(reversed(indexes), reversed(persons), strict=False):
             if person.correction:

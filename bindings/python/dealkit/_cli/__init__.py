@@ -49,7 +49,7 @@ def _run_command(arguments: Sequence[str], signals: Signals) -> int:
     if sys.stdout is None:
         print_message("Nothing was done, because standard output is closed. To hide the output, send it to a file.")
         return UNWRITABLE
-    out, failure, code = sys.stdout, None, 0
+    out, code = sys.stdout, 0
     try:
         options = parse_arguments(arguments)
         options.signals, options.result = signals, {"counts": {}, "files": {}, "errors": []}
@@ -60,10 +60,10 @@ def _run_command(arguments: Sequence[str], signals: Signals) -> int:
                 code = getattr(_import_command_module(module), function)(options)
             out.flush()
         except (DealkitError, sqlite3.Error, CommandError) as error:
-            failure = error if isinstance(error, CommandError) else to_command_error(error)
-            options.result["errors"].append({"message": str(failure)})
-            print_message(str(failure))
-            code = failure.code
+            # No variable may hold the exception beyond this block: the exception holds the frames, and thus open files.
+            message, code = _describe_failure(error)
+            options.result["errors"].append({"message": message})
+            print_message(message)
         if options.json:
             write_json(options.result, out)
     except BrokenPipeError:
@@ -74,6 +74,12 @@ def _run_command(arguments: Sequence[str], signals: Signals) -> int:
         print_message(f"{escape_controls(error.filename or 'The output')} cannot be written: {explain_os_error(error)}")
         return UNWRITABLE
     return code
+
+
+def _describe_failure(error: DealkitError | sqlite3.Error | CommandError) -> tuple[str, int]:
+    """Returns the message and the exit code of an error."""
+    failure = error if isinstance(error, CommandError) else to_command_error(error)
+    return str(failure), failure.code
 
 
 def _import_command_module(name: str) -> ModuleType:

@@ -18,12 +18,12 @@ from dealkit._cli.date_formats import (
     order_support,
     parse_date,
 )
-from dealkit._cli.email_cells import doubt_email, explain_email
+from dealkit._cli.email_cells import explain_email, warn_about_email
 from dealkit._cli.import_settings import ImportSettings
 from dealkit._cli.person_names import explain_first_name, explain_last_name, split_full_name
 from dealkit._cli.phone_numbers import (
     PhoneColumn,
-    doubt_phone,
+    explain_length,
     explain_phone,
     is_empty_phone,
     make_phone_parser,
@@ -124,8 +124,8 @@ def _remove_invisible_characters(text: str) -> str:
 class CellParser:
     """Converts cells according to the settings of an import and the evidence in the table."""
 
-    def __init__(self, settings: ImportSettings, evidence: ColumnEvidence, *, is_order_settled: bool = False) -> None:
-        """`is_order_settled` means that another table has shown the order of day and month, as for the rejects of an
+    def __init__(self, settings: ImportSettings, evidence: ColumnEvidence, *, is_order_known: bool = False) -> None:
+        """`is_order_known` means that another table has shown the order of day and month, as for the rejects of an
         import.
         """
         self._settings = settings
@@ -142,7 +142,7 @@ class CellParser:
             certain_formats = filter(is_order_certain, conclusion.formats)
             self.date_formats = [*dict.fromkeys([*settings.date_formats, *certain_formats])]
             support, contradictions = order_support(settings.date_formats, evidence.dates)
-            if not is_order_settled and len(contradictions) > _MAX_SHARE_OF_CONTRADICTIONS * support:
+            if not is_order_known and len(contradictions) > _MAX_SHARE_OF_CONTRADICTIONS * support:
                 self._contradicting_rows = contradictions
         self.can_read_dates = bool(self.date_formats or self.uncertain_formats or evidence.has_iso_dates)
         self._parse_phone = make_phone_parser(settings.phone_country) if settings.phone_country else None
@@ -229,6 +229,8 @@ def _explain_value(field: str, value: Any) -> str | None:
             return explain_last_name(value)
         case "date_of_birth":
             return "is in the future: correct the year" if _is_future(value) else None
+        case "phone":
+            return explain_length(value)
     return None
 
 
@@ -239,11 +241,6 @@ def _is_future(text: str) -> bool:
         return False  # validation reports the date
 
 
-def doubt_value(field: str, value: Any) -> str | None:
+def warn_about_value(field: str, value: Any) -> str | None:
     """Returns a warning about a value that the rules accept, but that is probably a mistake, or None."""
-    match field:
-        case "email":
-            return doubt_email(value)
-        case "phone":
-            return doubt_phone(value)
-    return None
+    return warn_about_email(value) if field == "email" else None

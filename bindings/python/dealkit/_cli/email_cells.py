@@ -59,7 +59,7 @@ def explain_email(text: str) -> str | None:
     return None
 
 
-def doubt_email(text: str) -> str | None:
+def warn_about_email(text: str) -> str | None:
     """Returns a warning about an address that the rules accept, but that is probably not complete, or None."""
     _, at, domain = text.rpartition("@")
     return _NO_ENDING if at and domain and "." not in domain and ":" not in domain else None

@@ -68,7 +68,7 @@ class ImportPlan:
             self._confirm_alternatives()
         self.evidence: ColumnEvidence = self.rows.collect_evidence(self.mapping, self.settings)
         self._add_found_settings(is_dry_run)
-        self.parser = CellParser(self.settings, self.evidence, is_order_settled=self.source.has_reasons)
+        self.parser = CellParser(self.settings, self.evidence, is_order_known=self.source.has_reasons)
         if is_dry_run:
             self._confirm_dates()
         self.settings.date_formats = self.parser.date_formats

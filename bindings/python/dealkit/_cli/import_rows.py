@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dealkit import ledger, validate_agent
 from dealkit._cli import row_duplicates
-from dealkit._cli.cell_values import CellParser, ColumnEvidence, doubt_value
+from dealkit._cli.cell_values import CellParser, ColumnEvidence, warn_about_value
 from dealkit._cli.columns import ColumnMapping, join_key, nest_agent_fields
 from dealkit._cli.csv_tables import TableRow
 from dealkit._cli.files import open_temporary_database
@@ -248,8 +248,8 @@ class ImportRows:
         warnings = [_Problem(column, kind, message) for column, (kind, message, _) in by_column]
         for field, value in values.items():
             column = self._mapping.column_for_field(field)
-            if column not in columns_with_problems and (doubt := doubt_value(field, value)):
-                warnings.append(_Problem(column, doubt, doubt))
+            if column not in columns_with_problems and (warning := warn_about_value(field, value)):
+                warnings.append(_Problem(column, warning, warning))
         return warnings, any(damage.is_certain for _, damage in by_column)
 
     def _find_shortened_keys(self) -> None:

@@ -29,7 +29,7 @@ from dealkit._cli.phone_reading import (
 
 __all__ = [
     "PhoneColumn",
-    "doubt_phone",
+    "explain_length",
     "explain_phone",
     "is_empty_phone",
     "make_phone_parser",
@@ -82,9 +82,9 @@ def is_empty_phone(text: str) -> bool:
     return bool(text) and len(text) <= _MAX_LENGTH and bool(_EMPTY_NUMBER.fullmatch(text))
 
 
-def doubt_phone(number: str) -> str | None:
-    """Returns a warning about a number in the form E.164 that has another length than its country's numbers, or None.
-    Without the library, no number is doubtful. Short numbers without an area code are not doubtful, such as +15550100.
+def explain_length(number: str) -> str | None:
+    """Returns the mistake in a number in the form E.164 that is longer or shorter than the numbers of its country, or None.
+    Without the library, lengths are not compared. Numbers without an area code, such as +15550100, are no mistakes.
     """
     phonenumbers = load_library()
     if phonenumbers is None or not number.startswith("+"):
