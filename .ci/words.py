@@ -81,8 +81,6 @@ EXCEPTIONS: list[tuple[str, str, str]] = [
     ("sdk/", "REFUSED_STREAM", "a name of RFC 9113"),
     ("sdk/src/transport/connect/h2_errors.rs", "refused", "RFC 9113's term for a stream"),
     ("bindings/src/arrow/table_builder.rs", "has_room_for", "a public name: space in a batch"),
-    ("bindings/", "doubt_email", "warns about a value, not about an unresolved row"),
-    ("bindings/", "doubt_phone", "warns about a value, not about an unresolved row"),
     ("bindings/tests/", "places", "decimal places"),
     ("bindings/tests/", "decimal_places", "decimal places"),
     ("bindings/tests/conftest.py", "collect_garbage", "garbage collection"),

@@ -194,8 +194,10 @@ class TableImport:
 
 def parse_counts(stdout: str) -> dict[str, int]:
     """Parses the number of rows by outcome from an import's output."""
-    found = re.findall(r"^(Created|Rejected|Unknown|Not sent|Invalid) +([\d,]+)", stdout, re.MULTILINE)
-    return {name.lower().replace(" ", "-"): int(number.replace(",", "")) for name, number in found}
+    found = re.findall(r"^(Created|Rejected|Unknown|Not sent|Cannot be sent) +([\d,]+)", stdout, re.MULTILINE)
+    names = {"Cannot be sent": "invalid"}
+    counts = {names.get(name, name.lower().replace(" ", "-")): int(number.replace(",", "")) for name, number in found}
+    return {name: number for name, number in counts.items() if number or name != "invalid"}
 
 
 class Terminal:

@@ -169,7 +169,7 @@ def test_an_office_imports_its_roster_with_three_commands(name: str, tmp_path: P
             command = shlex.split(completed.stdout.split("import it:")[1].splitlines()[1])[1:]
             rejects = tmp_path / command[2]
             fix(name, rejects, rejects)
-            completed = run(*command)
+            completed = run(*command, "--yes")
         result = score(name, _bodies(sandbox))
     summary = {key: value for key, value in result.items() if key != "rows"}
     details = json.dumps(result["rows"], ensure_ascii=False, indent=1)

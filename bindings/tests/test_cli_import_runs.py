@@ -425,7 +425,10 @@ def test_each_row_reports_its_own_message(imports: TableImport) -> None:
     assert "No such office [the report has the request ids]" in errors[6, 7]
     ids = [re.search(r"\[request id .*\]", row["message"]) for row in imports.report()[:7]]
     assert len({found and found[0] for found in ids} - {None}) == 7 and ids[6] and ids[6][0] in errors[(8,)]
-    assert "2, 3, 4, … (4 rows)  POST /v1/agents: 422 Unprocessable Entity: Taken [the report has" in completed.stderr
+    assert (
+        "2, 3, 4, … (4 rows)  The service did not accept the row: POST /v1/agents: 422 Unprocessable Entity: Taken [the report has"
+        in completed.stderr
+    )
 
 
 def test_paths_may_contain_invalid_unicode(imports: TableImport) -> None:
@@ -613,7 +616,7 @@ def test_ctrl_c_waits_for_calls_in_flight_and_a_second_cancels_them(times: int, 
     process = imports.start(*options)
     sandbox.wait_for(held=True, count=4, timeout=HANG_SECONDS)
     process.send_signal(signal.SIGINT)
-    wait_for_stderr(process, "stopping: nothing more is sent; waiting for the requests in flight")
+    wait_for_stderr(process, "Stopping: nothing more is sent. Waiting for the last answers")
     if times == 2:
         process.send_signal(signal.SIGINT)
     else:

@@ -35,22 +35,23 @@ agents.csv:
   Phone                        phone
   profile.onboarding_complete  profile.onboarding_complete
 Not sent: Notes, Tier
+A person is recognized by: E-mail
 
 Cannot be sent
   Rows  Column                       Message
   3     E-mail                       has no @: write the whole e-mail address
-  3     First name                   is required and missing
+  3     First name                   is empty, but every agent needs it: fill it in
   3     Role                         is none of the roles COLLECTIVE_ADMIN, BROKER_ADMIN, OFFICE_ADMIN, ADMIN, AGENT
   3     Phone                        is too short for a phone number: write the whole number, with the area code
   4     profile.onboarding_complete  must be TRUE or FALSE
   6                                  has more cells than there are columns; are quotation marks missing?
 
-Worth a look
+Worth a look: skipped, and not sent
   Rows  Message
-  8     repeats row 2: it is not sent
+  8     repeats row 2
 
 Ready           2
-Cannot be sent  3  see above; correct them
+Cannot be sent  3  see above; correct them, except 1 that wait for your answers below
 Skipped         1  not people, or repeated rows; see above
 
 As it will be sent: check names, dates and phone numbers
@@ -75,7 +76,7 @@ corrected later. Or ignore the column, so that all become AGENT: --ignore Role
   --map-value role:Makler=ROLE   1 row
 
 This was a dry run: nothing was sent.
-To send the rows that can be sent (add --limit 5 to try five rows first):
+First answer the questions under "To decide". Then send the rows that can be sent (add --limit 5 to try five rows first):
   dealkit agents import agents.csv
 """
 NUMBERED = "Number,email,first_name,last_name\n"
@@ -139,12 +140,10 @@ def test_different_people_with_one_address_are_held_back(imports: TableImport) -
     assert "  2     email   is also in row 4, with another name: correct the wrong row\n" in completed.stdout
     assert "  4     email   is also in row 2, with another name: correct the wrong row\n" in completed.stdout
     # The same person under another key is sent once.
-    assert "Worth a look\n  Rows  Message\n  5     repeats row 3: it is not sent\n" in completed.stdout
+    assert "Worth a look: skipped, and not sent\n  Rows  Message\n  5     repeats row 3\n" in completed.stdout
     assert imports.outcomes("r.csv") == {"2": "invalid", "3": "not sent", "4": "invalid", "5": "skipped"}
     completed = imports.dry("--key", "Number", "--allow-shared-email")
-    assert (
-        "is also in row 4, with another name: correct the wrong row\n" in completed.stdout.partition("Worth a look")[2]
-    )
+    assert "  2     email   is also in row 4, with another name\n" in completed.stdout.partition("Worth a look\n")[2]
     assert imports("--key", "Number", "--allow-shared-email").code == 0
     assert len(imports.sandbox.agents) == 3
 
@@ -251,7 +250,7 @@ def test_undamaged_text_causes_no_warning(imports: TableImport) -> None:
 def test_lost_text_is_confirmed_by_a_person_or_mapped_by_an_option(imports: TableImport) -> None:
     imports.write(make_table({"last_name": "#N/A"}, {"profile.client_metadata.note": "#N/A"}))
     with imports.on_a_terminal() as terminal:
-        terminal.wait_for("Create 2 agents at ")
+        terminal.wait_for("Create 2 agents (2 worth a look) at ")
         terminal.enter("n\n")
         assert terminal.end() == 1
     completed = imports("--map-value", "last_name:#N/A=Lovelace", "--map-value", "profile.client_metadata.note:#N/A=")

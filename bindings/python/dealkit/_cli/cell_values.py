@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import chain, product
 from typing import Any, get_type_hints
 
 from dealkit import AgentProfileParams, Role
@@ -53,7 +54,10 @@ _YEAR_OF_UNKNOWN_DATES = "1900"
 
 # If the dates that only the opposite order of day and month can read are more than this share of the dates that only the
 # named order can read, the order of the others is uncertain.
-_MAX_SHARE_OF_CONTRADICTIONS = 0.1
+_MAX_SHARE_OF_CONTRADICTIONS = 0.2
+
+# Separators between day, month and year, if all are figures. Dots stand only between a day and a following month.
+_SEPARATORS = {"%d": "/-.", "%m": "/-"}
 
 
 class ColumnEvidence:
@@ -138,14 +142,23 @@ class CellParser:
         self._contradicting_rows: list[int] = []
         """The rows whose dates contradict the order that the user has named, if the other dates are uncertain too."""
         if settings.date_formats:
+            named_formats = [*chain.from_iterable(map(_list_formats_with_same_order, settings.date_formats))]
             # Formats that leave no doubt about the order, such as those with the name of the month, remain readable.
             certain_formats = filter(is_order_certain, conclusion.formats)
-            self.date_formats = [*dict.fromkeys([*settings.date_formats, *certain_formats])]
-            support, contradictions = order_support(settings.date_formats, evidence.dates)
+            self.date_formats = [*dict.fromkeys([*named_formats, *certain_formats])]
+            support, contradictions = order_support(named_formats, evidence.dates)
             if not is_order_known and len(contradictions) > _MAX_SHARE_OF_CONTRADICTIONS * support:
                 self._contradicting_rows = contradictions
+        self._undecided_cells = {
+            (field, text) for field in ("phone", "date_of_birth") for text, _ in evidence.undecided_words(field)
+        }
         self.can_read_dates = bool(self.date_formats or self.uncertain_formats or evidence.has_iso_dates)
         self._parse_phone = make_phone_parser(settings.phone_country) if settings.phone_country else None
+
+    def offered_formats(self) -> list[str]:
+        """Returns the first uncertain format of each order, because one format stands for all with the same order."""
+        formats = {re.sub("[^dm]", "", date_format): date_format for date_format in reversed(self.uncertain_formats)}
+        return [text for text in self.uncertain_formats if text in formats.values()]
 
     def parse(self, texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
         """Converts the cells of a row, by field. Returns the values, and messages for the cells that are certainly
@@ -163,7 +176,9 @@ class CellParser:
                 values["first_name"], values["last_name"] = names
             else:
                 values[field] = self._parse_cell(field, text)
-                if problem := _explain_value(field, values[field]):
+                if (field, text) in self._undecided_cells:
+                    problems[field] = "is in many rows, and may mean that nothing is known: decide it with --map-value"
+                elif problem := _explain_value(field, values[field]):
                     problems[field] = problem
         return {field: value for field, value in values.items() if value != ""}, problems
 
@@ -217,7 +232,15 @@ class CellParser:
                 f"cannot be read safely, because other dates, as in row {rows}, have the opposite order of day and month: correct "
                 "--date-format, or those dates"
             )
-        return explain_date(text, self.date_formats)
+        return explain_date(text, self._settings.date_formats or self.date_formats)
+
+
+def _list_formats_with_same_order(date_format: str) -> Iterator[str]:
+    """Yields a format, and those that differ from it only in the separator and in the number of the year's digits."""
+    yield date_format
+    if match := re.fullmatch(r"(%[dm])[^\w%](%[dm])[^\w%]%[yY]", date_format):
+        for separator, year in product(_SEPARATORS[match[1]], ("%Y", "%y")):
+            yield f"{match[1]}{separator}{match[2]}{separator}{year}"
 
 
 def _explain_value(field: str, value: Any) -> str | None:

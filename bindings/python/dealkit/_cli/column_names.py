@@ -111,7 +111,7 @@ _NAMES: dict[str, Sequence[str]] = {
     ),
     "date_of_birth": (
         "DOB, D.O.B., birth date, birthdate, birthday, birth day, date of birth, Geburtsdatum, Geburtstag, Geb.-Datum, geb. am, "
-        "geboren am, date de naissance, né le, née le, né(e) le, date naissance, fecha de nacimiento, fecha nacimiento, "
+        "geboren am, born, date de naissance, né le, née le, né(e) le, date naissance, fecha de nacimiento, fecha nacimiento, "
         "f. nacimiento, fecha de nac., data di nascita, data nascita, nato il, data de nascimento, data nascimento, nascimento, "
         "geboortedatum, geb. datum, compleanno, cumpleaños, anniversaire, date anniversaire, verjaardag",
     ),
@@ -170,6 +170,8 @@ _ABOUT_A_ROLE = re.compile(
     r"\b(?:date|since|start|end|until|id|seit|datum|spouse|contact|transaction)\b", re.IGNORECASE
 )
 _WORST_ROLE_RANK = 9
+
+_GENERIC_PHONE_RANK = 2
 
 _NUMBERED_FIELDS = ("email", "phone")
 _RANKS_PER_NUMBER = 100
@@ -234,7 +236,9 @@ def match_column(name: str) -> ColumnMatch | None:
     """
     normalized = _normalize(_REMARK.sub("", name))
     if match := _match_numbered(normalized):
-        return match
+        # Next to `Mobile`, a title such as `Phone` often means another phone. Only the field's name itself is certain.
+        is_title = match == ("phone", 0) and name.strip() != "phone"
+        return ColumnMatch("phone", _GENERIC_PHONE_RANK) if is_title else match
     for word in _AGENT_WORDS:
         rest = normalized.removeprefix(word)
         if rest == normalized or normalized == _LOGIN:

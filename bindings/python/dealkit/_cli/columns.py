@@ -47,11 +47,11 @@ class ColumnMapping:
         self,
         header: Sequence[str],
         settings: ImportSettings,
-        filled: Collection[int],
+        filled_counts: Mapping[int, int],
         optional: Collection[str] = (),
     ) -> None:
-        """Maps the columns that the settings name, and then the others by their names. `filled` has the indexes of the
-        columns that are not empty. The `optional` names in the settings may be missing from the table.
+        """Maps the columns that the settings name, and then the others by their names. `filled_counts` has the number
+        of filled cells of each column. The `optional` names in the settings may be missing from the table.
         """
         self.header = header
         self.names = _unique_names(header)
@@ -92,14 +92,22 @@ class ColumnMapping:
                 candidates.setdefault(match.field, []).append(_Candidate(match.rank, index))
         _resolve_names(candidates)
         for target, group in candidates.items():
-            self._choose_column(target, group, filled)
+            self._choose_column(target, group, filled_counts)
         self._index_by_field = {field: index for index, field in enumerate(self.fields) if field is not None}
         self._check_required(settings)
         self._note_similar_fields(settings)
 
-    def _choose_column(self, target: str, group: list[_Candidate], filled: Collection[int]) -> None:
-        """Chooses the column for a field."""
-        best_rank = min(candidate.rank for candidate in group)
+    def _choose_column(self, target: str, group: list[_Candidate], filled_counts: Mapping[int, int]) -> None:
+        """Chooses the column for a field: the column of the user, or else the column whose name fits best, unless it is
+        empty in most of the rows in which another is filled.
+        """
+        fullest = max(filled_counts.get(candidate.position, 0) for candidate in group)
+        is_full = {candidate: filled_counts.get(candidate.position, 0) * 2 > fullest for candidate in group}
+        best_rank = min(
+            candidate.rank
+            for candidate in group
+            if is_full[candidate] or candidate.rank == _MAPPED_BY_USER or not fullest
+        )
         best = [candidate.position for candidate in group if candidate.rank == best_rank]
         if len(best) > 1 and best_rank == _MAPPED_BY_USER:
             names = join_names([self.names[index] for index in best])
@@ -107,14 +115,17 @@ class ColumnMapping:
                 f"{len(best):,} columns go to {target}: {names}. Keep one of them in --map, or in the mapping file"
             )
         # Of several columns with the same name, only one may have cells.
-        chosen = next((index for index in best if index in filled), best[0])
-        if best_rank != _MAPPED_BY_USER and (target in FULL_NAMES or sum(index in filled for index in best) > 1):
+        chosen = next((index for index in best if filled_counts.get(index)), best[0])
+        if best_rank != _MAPPED_BY_USER and (
+            target in FULL_NAMES or sum(filled_counts.get(index, 0) > 0 for index in best) > 1
+        ):
             self.suggestions[self.names[chosen]] = target
         self.fields[chosen] = target
         for candidate in group:
             if candidate.position != chosen:
                 self.notes[candidate.position] = f"{target} comes from {self.names[chosen]}"
-                if best_rank != _MAPPED_BY_USER:
+                has_other_name = self.header[candidate.position] != self.header[chosen]
+                if best_rank != _MAPPED_BY_USER and has_other_name and filled_counts.get(candidate.position):
                     self.alternatives.setdefault(target, []).append(self.names[candidate.position])
 
     def _check_required(self, settings: ImportSettings) -> None:
@@ -225,9 +236,9 @@ class ColumnMapping:
             if field is not None or (note == "ignored" and column != REASON_COLUMN)
         }
 
-    def describe(self) -> str:
-        """Describes the columns for the screen: first the columns with their fields, then the unsent columns. If many
-        columns go to metadata, or are not sent, lists only the first of them.
+    def describe(self, key_columns: Sequence[str]) -> str:
+        """Describes the columns for the screen: first the columns with their fields, then the unsent columns, and the
+        columns that identify a row. If many columns go to metadata, or are not sent, lists only the first of them.
         """
         rows: list[dict[str, str]] = []
         unsent: list[str] = []
@@ -244,7 +255,9 @@ class ColumnMapping:
                 rows.append({"Column": name, "goes to": field})
         if metadata_count > MAX_COLUMNS_SHOWN:
             rows.append({"Column": f"… and {metadata_count - MAX_COLUMNS_SHOWN:,} more", "goes to": f"{METADATA}…"})
-        return format_table(rows) + (f"\nNot sent: {join_names(unsent)}" if unsent else "")
+        key_names = " and ".join(self.display_name(index) for index in self.key_indexes(key_columns))
+        unsent_line = f"\nNot sent: {join_names(unsent)}" if unsent else ""
+        return f"{format_table(rows)}{unsent_line}\nA person is recognized by: {key_names}"
 
     def texts_by_field(self, cells: Sequence[str]) -> dict[str, str]:
         """Returns the cells of a row by field, without empty cells."""

@@ -22,7 +22,7 @@ from dealkit._cli.import_preview import (
     print_undecided_counts,
 )
 from dealkit._cli.import_report import load_last_report, unused_path, write_rejects, write_report
-from dealkit._cli.import_rows import ImportRows, RowResult
+from dealkit._cli.import_rows import SKIPPED, ImportRows, RowResult
 from dealkit._cli.import_run import ImportRun
 from dealkit._cli.import_summary import ImportOutputs, advise_on_rejects, print_summary
 from dealkit._cli.ledger_lookup import (
@@ -61,6 +61,8 @@ def run(options: Namespace) -> int:
     result["errors"] += rows.problems.print_table("Cannot be sent", "invalid")
     if warnings := rows.warnings.print_table("Worth a look", "worth a look"):
         result["worth_a_look"] = warnings
+    if skipped := rows.skipped.print_table("Worth a look: skipped, and not sent", SKIPPED):
+        result["skipped"] = skipped
     print_counts(plan, result)
     questions = _compare_with_ledgers(plan, own_ledger, outputs.report, options)
     unsent_count = rows.count_unsent()
@@ -71,14 +73,15 @@ def run(options: Namespace) -> int:
             print_result(f"--limit: {format_count(left_count, 'row')} will be left for a later run.")
     result["counts"]["to_send"] = unsent_count
     # The values of rows are personal data. They are shown to a person who checks them, but not to a script's log.
+    decisions = [*list_decisions(plan)]
     if not (options.yes or options.json):
         print_samples(plan)
-        _print_list("To decide", [*list_decisions(plan)])
+        _print_list("To decide", decisions)
     else:
         print_undecided_counts(plan)
     _print_list("To confirm", plan.confirmations)
     if options.dry_run:
-        return _end_dry_run(plan, outputs, options)
+        return _end_dry_run(plan, outputs, options, has_decisions=bool(decisions))
     if not result["counts"]["sendable"]:
         _write_rejects(plan, outputs, options)
         advise_on_rejects(plan, outputs, options)
@@ -167,7 +170,7 @@ def _print_list(title: str, texts: list[str]) -> None:
             print_result(text)
 
 
-def _end_dry_run(plan: ImportPlan, outputs: ImportOutputs, options: Namespace) -> int:
+def _end_dry_run(plan: ImportPlan, outputs: ImportOutputs, options: Namespace, *, has_decisions: bool) -> int:
     counts, files = options.result["counts"], options.result["files"]
     if options.report:
         write_report(outputs.report, plan.rows.results(), outputs.delimiter)
@@ -181,7 +184,8 @@ def _end_dry_run(plan: ImportPlan, outputs: ImportOutputs, options: Namespace) -
     print_result("\nThis was a dry run: nothing was sent.")
     if counts["to_send"]:
         options.result["next_command"] = command = next_command(plan, options)
-        print_result(f"To send the rows that can be sent (add --limit 5 to try five rows first):\n  {command}")
+        first = 'First answer the questions under "To decide". Then send' if has_decisions else "To send"
+        print_result(f"{first} the rows that can be sent (add --limit 5 to try five rows first):\n  {command}")
     return INCOMPLETE if counts["invalid"] else DONE
 
 
@@ -194,8 +198,10 @@ def _send(
             raise CommandError(NO_BASE_URL_MESSAGE)
         _reject_unconfirmed_rows(questions, rows, options)
         if counts["to_send"] and not options.yes:
+            warned_count = rows.count_warned()
+            worth_a_look = f" ({warned_count:,} worth a look)" if warned_count else ""
             confirm(
-                f"\nCreate {format_count(counts['to_send'], 'agent')} at {escape_controls(service_url(options))}? This cannot be undone."
+                f"\nCreate {format_count(counts['to_send'], 'agent')}{worth_a_look} at {escape_controls(service_url(options))}? This cannot be undone."
             )
         # Detects a rejected key or an unreachable service before any row is sent.
         if isinstance(response := probe_service(client), AuthenticationError | APIConnectionError):

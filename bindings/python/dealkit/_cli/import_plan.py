@@ -62,16 +62,15 @@ class ImportPlan:
                 )
         self.rows = ImportRows(self.source.rows, len(self.source.header))
         optional = file_settings.columns.keys() - own_settings.columns.keys()
-        self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled, optional)
+        self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled_counts, optional)
         self._confirm_columns(is_dry_run)
-        if is_dry_run:
-            self._confirm_alternatives()
         self.evidence: ColumnEvidence = self.rows.collect_evidence(self.mapping, self.settings)
         self._add_found_settings(is_dry_run)
         self.parser = CellParser(self.settings, self.evidence, is_order_known=self.source.has_reasons)
         if is_dry_run:
             self._confirm_dates()
-        self.settings.date_formats = self.parser.date_formats
+        if not self.settings.date_formats:
+            self.settings.date_formats = self.parser.date_formats
         self.key = self.settings.key or self._choose_key()
         """The columns or fields that together identify a row."""
         self.rows.check(self.mapping, self.parser, self.key, allows_shared_email=options.allow_shared_email)
@@ -114,13 +113,6 @@ class ImportPlan:
         self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]
         self.settings.columns |= suggestions
 
-    def _confirm_alternatives(self) -> None:
-        """Reports which of several columns is used for a field."""
-        for field, names in self.mapping.alternatives.items():
-            chosen = self.mapping.column_for_field(field)
-            shown = ", ".join(map(escape_controls, names))
-            self.confirmations.append(f"{chosen} is used for {field}, and not {shown}.")
-
     def _confirm_dates(self) -> None:
         """Reports the order of day and month that the dates show."""
         found = [text for text in self.parser.date_formats if not is_order_certain(text)]
@@ -156,7 +148,8 @@ class ImportPlan:
             country, valid_count, count = found
             self.settings.phone_country = country
             self.confirmations.append(
-                f"Phone numbers without a country code are read as numbers of {country}: {valid_count:,} of the first {count:,} are valid there."
+                f"Phone numbers without a country code are read as numbers of the country {country}: {valid_count:,} of {count:,} numbers that were "
+                "checked are valid there."
             )
 
     def undecided_words(self, field: str) -> dict[str, int]:

@@ -55,7 +55,7 @@ def print_table(plan: ImportPlan) -> None:
     """Prints the columns with their fields, and what is unusual about the table."""
     name = escape_controls(str(plan.path))
     sheet = f", sheet {escape_controls(plan.source.sheet)}" if plan.source.sheet else ""
-    print_result(f"{name}{sheet}:\n{plan.mapping.describe()}\n")
+    print_result(f"{name}{sheet}:\n{plan.mapping.describe(plan.key)}\n")
     notes = [*plan.source.notes]
     if plan.mapping.missing and plan.mapping_path and not plan.source.has_reasons:
         missing = ", ".join(map(escape_controls, plan.mapping.missing))
@@ -76,8 +76,8 @@ def print_undecided_counts(plan: ImportPlan) -> None:
     """Prints the number of rows with undecided words, without the words, which may be personal data."""
     if words := plan.undecided_words("role"):
         print_result(
-            f"{format_count(sum(words.values()), 'row')} cannot be sent because of {format_count(len(words), 'word')} in "
-            f"{plan.mapping.column_for_field('role')} that are no roles. A dry run lists them."
+            f"{format_count(sum(words.values()), 'row')} cannot be sent, because of words in {plan.mapping.column_for_field('role')} that are no "
+            "roles. A dry run lists the words."
         )
 
 
@@ -98,7 +98,9 @@ def print_counts(plan: ImportPlan, result: dict[str, Any]) -> None:
     texts = {"Ready": f"{sendable_count - warned_count:,}"}
     if warned_count:
         texts["Worth a look"] = f"{warned_count:,}  see above; they will be sent, so correct mistakes first"
-    texts["Cannot be sent"] = f"{invalid_count:,}  see above; correct them" if invalid_count else "0"
+    waiting_count = sum(sum(plan.undecided_words(field).values()) for field in ("role", "phone", "date_of_birth"))
+    waiting = f", except {waiting_count:,} that wait for your answers below" if waiting_count else ""
+    texts["Cannot be sent"] = f"{invalid_count:,}  see above; correct them{waiting}" if invalid_count else "0"
     if other_count:
         texts["Skipped"] = f"{other_count:,}  not people, or repeated rows; see above"
     print_result(format_pairs(texts))
@@ -154,10 +156,10 @@ def list_decisions(plan: ImportPlan) -> Iterator[str]:
     if plan.parser.uncertain_formats:
         lines = [
             f"  {quote(['--date-format', display_format(text)])}   reads {_EXAMPLE_DATE.strftime(text)} as 5 June 1990"
-            for text in plan.parser.uncertain_formats
+            for text in plan.parser.offered_formats()
         ]
         yield (
-            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the options that are right:\n"
+            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the option that is right:\n"
             + "\n".join(lines)
         )
     kinds = {kind for _, kind in plan.rows.problems}
@@ -170,6 +172,9 @@ def list_decisions(plan: ImportPlan) -> Iterator[str]:
         yield _describe_phones(plan)
     if "invalid_date" in kinds and not plan.parser.can_read_dates:
         yield f"Add the form of the dates in {column('date_of_birth')}, as in --date-format DD.MM.YYYY."
+    for field, names in plan.mapping.alternatives.items():
+        options = "\n".join(f"  {quote(['--map', f'{name}={field}'])}" for name in names)
+        yield f"{column(field)} is used for {field}. If another column is right, add its option:\n{options}"
     for name, field in plan.mapping.similar.items():
         yield (
             f"The column {escape_controls(name)} is not sent. If it holds {field}, add {quote(['--map', f'{name}={field}'])}. Otherwise "
@@ -183,7 +188,11 @@ def _describe_words(plan: ImportPlan, words: dict[str, int]) -> str:
     if len(words) > _MAX_WORDS_SHOWN:
         return f"The column {column} has {len(words):,} different words that are no roles. If it does not hold the agents' roles, add {ignore}."
     if plan.mapping_path:
-        lines = [f"  {escape_controls(word)}   {format_count(count, 'row')}" for word, count in words.items()]
+        lines = [
+            format_pairs(
+                {escape_controls(word): format_count(count, "row") for word, count in words.items()}, indent="  "
+            )
+        ]
         advice = f"In {escape_controls(str(plan.mapping_path))}, replace the question mark after each with its role"
     else:
         lines = [
@@ -248,7 +257,9 @@ def corrected_rows_command(plan: ImportPlan, options: Namespace, path: str) -> s
 
 
 def _without_options(arguments: Sequence[str], names: Collection[str]) -> list[str]:
-    """Returns the arguments without options that take a value, and without --dry-run."""
+    """Returns the arguments without options that take a value, and without --dry-run and --yes: the user should look at
+    the next step before it is taken.
+    """
     remaining: list[str] = []
     unread = iter(arguments)
     for argument in unread:
@@ -256,6 +267,6 @@ def _without_options(arguments: Sequence[str], names: Collection[str]) -> list[s
         if name in names:
             if not equals_sign:
                 next(unread, None)
-        elif name != "--dry-run":
+        elif name not in ("--dry-run", "--yes"):
             remaining.append(argument)
     return remaining

@@ -27,7 +27,7 @@ OUTCOMES = {
     "unknown": ("yellow", "sent, but without a clear answer: these agents may exist"),
     IN_PROGRESS: ("yellow", "another import is sending them: run the command again when it has finished"),
     "not sent": ("yellow", "run the command again to send them"),
-    "invalid": ("red", "cannot be sent: correct them first"),
+    "invalid": ("red", "correct them first"),
     SKIPPED: ("yellow", "not people, or repeated rows: not sent"),
 }
 """The outcomes of rows, with colour and explanation."""
@@ -89,19 +89,19 @@ class ImportRows:
 
     def __init__(self, rows: Iterable[TableRow], width: int) -> None:
         """Stores the cells of all rows. `width` is the number of columns."""
-        self.problems, self.warnings = ProblemGroups(), ProblemGroups()
-        """Problems that prevent a row from being sent, and warnings, which do not. The messages contain no values from
-        the table.
+        self.problems, self.warnings, self.skipped = ProblemGroups(), ProblemGroups(), ProblemGroups()
+        """Problems that prevent a row from being sent, warnings, which do not, and the reasons why rows are skipped. The
+        messages contain no values from the table.
         """
-        self.filled: set[int] = set()
-        """The indexes of the columns that are not empty."""
+        self.filled_counts: Counter[int] = Counter()
+        """The number of filled cells of each column, by index."""
         self._database = open_temporary_database(_TABLES + row_duplicates.TABLE)
         self._width = width
         self._database.executemany("INSERT INTO rows (number, cells) VALUES (?, ?)", self._encode(rows))
 
     def _encode(self, rows: Iterable[TableRow]) -> Iterator[tuple[int, str]]:
         for number, cells in rows:
-            self.filled.update(index for index, cell in enumerate(cells) if cell)
+            self.filled_counts.update(index for index, cell in enumerate(cells) if cell)
             yield number, json.dumps(cells)
 
     def count_cells(self, index: int) -> tuple[int, int, int]:
@@ -161,7 +161,7 @@ class ImportRows:
                 _Problem("", "cells", "has more cells than there are columns; are quotation marks missing?")
             )
         if problems and (reason := describe_non_person(cells, self._mapping.header)) is not None:
-            self._skip(number, "", f"{reason}: it is not sent")
+            self._skip(number, reason)
             return
         columns_with_problems = {problem.column for problem in problems}
         if not key:
@@ -190,14 +190,18 @@ class ImportRows:
         )
         # Keys with the same normal form are one key for the ledger.
         normalized_key = ledger.normalize_key(key, name=self.key_name) if key else ""
-        row_duplicates.add_person(self._database, number, normalized_key, agent)
+        # A cell that is no address, such as `TBD`, does not make two rows one person.
+        has_address = self._mapping.column_for_field("email") not in columns_with_problems
+        row_duplicates.add_person(
+            self._database, number, normalized_key, agent if has_address else agent | {"email": ""}
+        )
 
-    def _skip(self, number: int, column: str, message: str) -> None:
+    def _skip(self, number: int, message: str) -> None:
         """Marks a row that is not sent and need not be corrected."""
-        self.warnings.add(column, message, number, message)
+        self.skipped.add("", message, number, message)
         self._database.execute(
             "UPDATE rows SET outcome = ?, message = ?, is_sendable = 0 WHERE number = ?",
-            (SKIPPED, f"{column}: {message}".removeprefix(": "), number),
+            (SKIPPED, message, number),
         )
 
     def _handle_duplicate(self, duplicate: row_duplicates.Duplicate, *, allows_shared_email: bool) -> None:
@@ -208,13 +212,14 @@ class ImportRows:
         if duplicate.is_repeated:
             # A repeated row with mistakes is listed with them.
             if self._count(f"number = {number} AND is_sendable"):
-                self._skip(number, "", message)
+                self._skip(number, message)
         elif duplicate.is_same_key or duplicate.is_same_name or not allows_shared_email:
             self.problems.add(column, "duplicate", number, message)
             add_message = "UPDATE rows SET message = ltrim(message || '; ', '; ') || ?, outcome = 'invalid', is_sendable = 0 WHERE number = ?"
             self._database.execute(add_message, (f"{column}: {message}", number))
         else:
-            self._add_warning(number, column, "duplicate", message)
+            # The user has allowed a shared address, so the advice to correct it is left out.
+            self._add_warning(number, column, "duplicate", message.partition(":")[0])
 
     def _add_warning(self, number: int, column: str, kind: str, message: str) -> None:
         self.warnings.add(column, kind, number, message)
@@ -226,6 +231,8 @@ class ImportRows:
         # All cells are strings, so only a boolean can have the wrong type.
         if violation.code == "wrong_type":
             return _Problem(column, violation.code, "must be TRUE or FALSE")
+        if violation.code == "required":
+            return _Problem(column, violation.code, "is empty, but every agent needs it: fill it in")
         if field in texts and (explanation := self._parser.explain(field, violation.code, texts[field])):
             return _Problem(column, explanation, explanation)
         return _Problem(column, violation.code, violation.detail)
@@ -368,8 +375,8 @@ class ImportRows:
         return [number for (number,) in selected_rows]
 
     def count_warned(self) -> int:
-        """Counts the sendable rows with warnings."""
-        return self._count("is_sendable AND warning != ''")
+        """Counts the rows that are sent and have warnings."""
+        return self._count("outcome = 'not sent' AND is_sendable AND warning != ''")
 
     def _count(self, where: str) -> int:
         number: int = self._database.execute(f"SELECT count(*) FROM rows WHERE {where}").fetchone()[0]

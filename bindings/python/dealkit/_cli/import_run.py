@@ -28,6 +28,12 @@ from dealkit.ledger import KeyOf
 # ledger does not have.
 _MAX_CONSECUTIVE_FAILURES = 5
 
+# The events in office words, before the technical message, which the service's operator needs.
+_MESSAGE_STARTS = {
+    "rejected": "The service did not accept the row: ",
+    "unknown": "The answer was lost, so the agent may exist: ",
+}
+
 _INTERRUPTED_MESSAGE = "stopped as its response arrived: run the command again; the ledger has recorded its outcome"
 
 
@@ -42,10 +48,12 @@ def _outcome_name(creation: Creation[Agent]) -> str:
 
 
 def _result_message(creation: Creation[Agent]) -> str:
-    if creation.error is not None:
-        changed = f" {ROW_CHANGED}." if creation.request_differs and creation.from_ledger else ""
-        return format_error(creation.error) + changed
-    return ROW_CHANGED if creation.request_differs else ""
+    if creation.error is None:
+        return ROW_CHANGED if creation.request_differs else ""
+    message = format_error(creation.error)
+    if creation.from_ledger:
+        return f"{message} {ROW_CHANGED}." if creation.request_differs else message
+    return _MESSAGE_STARTS.get(_outcome_name(creation), "") + message
 
 
 class _KeyedAgent(dict[str, Any]):
@@ -87,7 +95,8 @@ class ImportRun:
             self._creations.stop()
             progress.end()
             print_message_in_handler(
-                "stopping: nothing more is sent; waiting for the requests in flight (Ctrl-C again gives them up)"
+                "Stopping: nothing more is sent. Waiting for the last answers (press Ctrl-C again to stop at once; those rows "
+                "then have an unknown outcome)"
             )
 
         try:

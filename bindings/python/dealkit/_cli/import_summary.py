@@ -129,10 +129,11 @@ def _print_outcomes(rows: ImportRows, result: dict[str, Any], *, can_resume: boo
         earlier_note = ""
         if earlier_count and outcome != IN_PROGRESS:
             earlier_note = f" ({total_count - earlier_count:,} now, {earlier_count:,} in an earlier run)"
-        explanation = (
-            outcome_explanation if outcome_explanation and total_count and (can_resume or outcome != "not sent") else ""
-        )
+        explanation = outcome_explanation if total_count and (can_resume or outcome != "not sent") else ""
+        if outcome == "not sent" and rows.count_left():
+            explanation = "left for a later run, because of --limit"
         if total_count or outcome in ("created", "rejected", "unknown"):
             count = colorize(f"{total_count:,}", colour) if total_count else "0"
-            count_texts[outcome.capitalize()] = f"{count}{earlier_note}  {explanation}".rstrip()
+            label = "Cannot be sent" if outcome == "invalid" else outcome.capitalize()
+            count_texts[label] = f"{count}{earlier_note}  {explanation}".rstrip()
     print_result(format_pairs(count_texts))

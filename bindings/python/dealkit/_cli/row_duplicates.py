@@ -64,7 +64,7 @@ def _compare(rows: list[tuple[int, str, str]], *, is_same_key: bool) -> Iterator
     first_number = rows[0][0]
     if len({data for _, _, data in rows}) == 1:
         for number, _, _ in rows[1:]:
-            yield Duplicate(number, is_same_key, True, True, f"repeats row {first_number}: it is not sent")
+            yield Duplicate(number, is_same_key, True, True, f"repeats row {first_number}")
         return
     is_same_name = len({name for _, name, _ in rows}) == 1
     for number, _, _ in rows:
