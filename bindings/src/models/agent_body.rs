@@ -36,8 +36,9 @@ pub(crate) fn write_agent_body(
     body.writer.write_bracket('{');
     // The ledger's hash of a request must not depend on the order of its arguments. `CreateAgent` has the same order.
     let mut arguments_in_order: Vec<_> = arguments.iter().collect();
-    arguments_in_order.sort_by_key(|(name, _)| {
-        let is_same_name = |known: &&str| Some(*known) == builtin::as_str(name);
+    arguments_in_order.sort_by_cached_key(|(name, _)| {
+        let name = builtin::as_str(name);
+        let is_same_name = |known: &&str| Some(*known) == name;
         let position = CREATE_AGENT_FIELD_NAMES.iter().position(is_same_name);
         position.unwrap_or(usize::MAX)
     });
@@ -104,7 +105,7 @@ impl AgentBody {
                 _ => fields.push((name, value, false)),
             }
         }
-        fields.sort_by_key(|(name, _, is_extra)| {
+        fields.sort_by_cached_key(|(name, _, is_extra)| {
             let name = builtin::as_str(name).unwrap_or_default();
             (
                 *is_extra,
@@ -159,7 +160,7 @@ impl AgentBody {
     ) -> Result<()> {
         // The dict is copied, because another thread may change the original.
         let mut extra: Vec<_> = extra.copy()?.into_iter().collect();
-        extra.sort_by_key(|(name, _)| builtin::as_str(name).unwrap_or_default().to_owned());
+        extra.sort_by_cached_key(|(name, _)| builtin::as_str(name).unwrap_or_default().to_owned());
         for (name, value) in extra {
             let Some(name) = self.writer.read_name(&name, Location::Root) else {
                 continue;
