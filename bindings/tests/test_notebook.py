@@ -101,7 +101,7 @@ def test_trees_show_no_more_than_the_repr() -> None:
         printer = Printer()
         model._repr_pretty_(printer, False)
         pretty_text = "".join(printer.text_parts)
-        # The values are those of the repr, in its order.
+        # The values are the ones that the repr has, in its order.
         normalize = lambda text: re.sub(r"[\s,()]", "", text)  # noqa: E731
         assert normalize(pretty_text) == normalize(repr(model))
         assert pretty_text.count("\n") > 8
