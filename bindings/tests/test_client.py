@@ -117,7 +117,7 @@ def test_an_undocumented_field_that_is_an_argument_is_rejected(client: Client) -
     ("profile", "pointer", "code", "detail"),
     [
         ({"teir": "A"}, "/profile/teir", "unknown_field", 'did you mean "tier"?'),
-        ({"externl_id": "A"}, "/profile/externl_id", "unknown_field", 'did you mean "externalId"?'),
+        ({"externl_id": "A"}, "/profile/externl_id", "unknown_field", 'did you mean "external_id"?'),
         ({"extra": {"tier": 5}}, "/profile/tier", "wrong_type", "must be a string"),
         (MappingProxyType({"extra": OrderedDict(tier=5)}), "/profile/tier", "wrong_type", "must be a string"),
     ],

@@ -149,7 +149,7 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "unknown fields, and an invalid one": (
         {**make_row(0), "emial": 1, PERSON: 2, "last_name": ""},
         [("/last_name", "too_short"), (f"/{PERSON}", "unknown_field"), ("/emial", "unknown_field")],
-        '/*: is not a documented field; did you mean "email"? (unknown_field)',
+        '/emial: is not a documented field; did you mean "email"? (unknown_field)',
     ),
     "a name that is not a str": (
         {**make_row(0), 5: 1},

@@ -21,6 +21,7 @@ from dealkit import (
     DealkitError,
     DecodeError,
     DuplicateKeyError,
+    IdempotencyKeyReusedError,
     InternalServerError,
     LedgerError,
     ServiceKeyError,
@@ -63,6 +64,7 @@ def test_the_tree() -> None:
         APIStatusError: (DealkitError,),
         LedgerError: (DealkitError,),
         AlreadyAttemptedError: (DealkitError,),
+        IdempotencyKeyReusedError: (DealkitError, ValueError),
         DuplicateKeyError: (DealkitError, ValueError),
         ServiceKeyError: (DealkitError,),
         StoppedError: (DealkitError,),
@@ -70,7 +72,7 @@ def test_the_tree() -> None:
     for of_class, bases in parents.items():
         assert issubclass(of_class, bases[0]) and all(issubclass(of_class, base) for base in bases)
     assert all(issubclass(of_class, APIStatusError) for of_class in BY_STATUS.values())
-    assert len(CLASSES) == 21
+    assert len(CLASSES) == 22
     assert all(getattr(dealkit, of_class.__name__) is of_class for of_class in CLASSES)
 
 
@@ -104,7 +106,8 @@ def test_kinds_of_errors_without_a_response(client: Client) -> None:
     # Errors that a program constructs.
     assert {of_class().kind for of_class in CLASSES} == {
         *("config", "validation", "interrupted", "timeout", "throttled", "decode", "status"),
-        *("cancelled", "ledger", "already_attempted", "duplicate_key", "service_key", "stopped"),
+        *("cancelled", "ledger", "already_attempted", "idempotency_key_reused", "duplicate_key", "service_key"),
+        "stopped",
     }
 
 
@@ -186,5 +189,7 @@ def test_the_default_outcome_of_an_exception(of_class: Any) -> None:
     else:
         of_calls = issubclass(of_class, APIConnectionError | APIStatusError | AlreadyAttemptedError)
         expected = "unknown" if of_calls else "not_sent"
+    if of_class is IdempotencyKeyReusedError:
+        expected = "succeeded"  # The agent of the earlier request.
     assert of_class("text").outcome == expected
     assert of_class("text", outcome="rejected").outcome == "rejected"

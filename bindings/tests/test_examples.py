@@ -106,11 +106,11 @@ def make_fastapi_app(sandbox: Sandbox, **options: Any) -> Any:
     return app
 
 
-async def send_request(app: Any, method: str, path: str) -> httpx2.Response:
+async def send_request(app: Any, method: str, path: str, **changes: str) -> httpx2.Response:
     """Sends a request to the service, and returns its response."""
     transport = httpx2.ASGITransport(app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as caller:
-        return await caller.request(method, path, json=ADA)
+        return await caller.request(method, path, json={**ADA, **changes})
 
 
 def test_a_disconnected_caller_of_the_fastapi_service_leaves_no_unknown_outcome(
@@ -158,6 +158,12 @@ def test_the_fastapi_service_tells_its_callers_what_to_do_next(
         dealkit_sandbox.fail_next(status=422)
         rejected = [await send_request(app, "PUT", "/agents/rejected") for _ in range(2)]
         assert [response.status_code for response in rejected] == [422, 422]
+        # The corrected agent is sent with the same key. Later, the key stands for that agent only.
+        corrected = [await send_request(app, "PUT", "/agents/rejected", first_name="Augusta") for _ in range(2)]
+        assert [response.status_code for response in corrected] == [201, 200]
+        assert corrected[0].json() == corrected[1].json() and corrected[0].json()["id"]
+        reused = await send_request(app, "PUT", "/agents/rejected")
+        assert (reused.status_code, reused.json()["id"]) == (409, corrected[0].json()["id"])
         # The first request gets the 429. The second is not sent before its timeout.
         dealkit_sandbox.fail_next(status=429, retry_after=50)
         requests = len(dealkit_sandbox.requests) + 1
@@ -178,10 +184,10 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
     agent = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace", "profile": {"tier": "A"}}
     created = client.post("/agents", json=agent)
     print(created.status_code, created.json()["id"])
-    for email in ("grace@example.com", "no", "joan@example.com"):
+    for email in ("grace@example.com", "no", "grace@example.com", "joan@example.com"):
         kept = client.put("/agents/crm-4711", json={**agent, "email": email})
         print(kept.status_code, kept.json().get("id"))
-    refused = client.post("/agents", json={**agent, "email": "no", "role": "AGNT"})
+    refused = client.post("/agents", json={**agent, "email": "no", "role": "AGNT", "profile": {"teir": "A"}})
     print(refused.status_code, [error["loc"] for error in refused.json()["detail"]])
     deal = client.get("/deals/d_1")
     print(deal.status_code, deal.json()["application"]["offers"][0]["percent_of_commission"])
@@ -197,7 +203,8 @@ with TestClient(runpy.run_path(sys.argv[1])["app"]) as client:
         "201 a_2",
         "422 None",
         "200 a_2",
-        "422 [['body', 'email'], ['body', 'role']]",
+        "409 a_2",
+        "422 [['body', 'email'], ['body', 'profile', 'teir'], ['body', 'role']]",
         "200 10.10",
         "404",
         "404",

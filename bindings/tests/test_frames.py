@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import as_any, run_async, wait_for_result
+from conftest import BOTH_CLIENTS, as_any, make_client, run_async, wait_for_result
 from pydantic import TypeAdapter
 
-from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal
+from dealkit import Agent, AgentProfileResponse, AsyncClient, Client, Deal, DealkitError
 from dealkit._calls.session import restore_session
 from dealkit.testing import Sandbox
 
@@ -76,7 +76,7 @@ OF_SETTINGS: dict[str, Any] = {
     "a shared client": lambda url: Client.shared(base_url="ftp://x", service_key=KEY),
     "unpickling": lambda url: restore_session({"base_url": "ftp://x", "service_key": KEY}, False, False),
     "a model": lambda url: Agent(**as_any({**PERSONAL, "first_name": 5})),
-    "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=5),
+    "a model's replacement": lambda url: Agent(**PERSONAL).__replace__(first_name=PERSON, last_name=as_any(5)),
     "a dict in a model": lambda url: Agent(**as_any({**PERSONAL, "profile": {"external_id": PERSON, "tier": PERSON}})),
     "a value that pydantic cannot write": lambda url: TypeAdapter(Deal).dump_json(
         Deal.from_json('{"id": "d", "new": {"%s": [%s]}}' % (PERSON, "9" * 5000))
@@ -124,7 +124,8 @@ def check(fails: Callable[[], object]) -> None:
         fails()
     shown = shown_in_frames(caught.value)
     assert KEY not in shown and PERSON not in shown, shown
-    assert any(name in shown for name in ("self", "function", "result")), "no frame of dealkit was found"
+    if not isinstance(caught.value, DealkitError):
+        assert any(name in shown for name in ("self", "function", "result")), "no frame of dealkit was found"
 
 
 @pytest.mark.parametrize("call", OF_SETTINGS.values(), ids=OF_SETTINGS.keys())
@@ -142,3 +143,35 @@ def test_calls(call: Any, dealkit_sandbox: Sandbox) -> None:
 def test_awaited_calls(call: str, dealkit_sandbox: Sandbox) -> None:
     awaiting = AsyncClient(base_url=dealkit_sandbox.url, service_key=KEY)
     check(lambda: wait_for_result(awaiting, OF_CLIENTS[call]))
+
+
+FAILED_CALLS: dict[str, Any] = {
+    "retrieve": lambda client: client.deals.retrieve("nothing"),
+    "raw": lambda client: client.with_raw_response.deals.retrieve("nothing"),
+    "retrieve_many": lambda client: client.deals.retrieve_many(["nothing"]),
+    "create": lambda client: client.agents.create(**WRONG),
+    "create_many": lambda client: client.agents.create_many([WRONG]),
+    "request": lambda client: client.request("GET", "nothing"),
+    "an unexpected keyword": lambda client: client.deals.retrieve("d", tmeout=1),
+}
+
+
+@pytest.mark.parametrize("call", FAILED_CALLS.values(), ids=FAILED_CALLS.keys())
+@BOTH_CLIENTS
+def test_the_traceback_of_a_failed_call_shows_the_callers_code_and_no_error_twice(
+    of_class: Any, call: Any, dealkit_sandbox: Sandbox
+) -> None:
+    with pytest.raises((DealkitError, TypeError)) as caught:
+        wait_for_result(make_client(dealkit_sandbox, of_class), call)
+    frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert len([name for name in frames if name.startswith("dealkit")]) <= 1, frames
+    assert frames.count(__name__) >= 1
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count(str(caught.value)) == 1 and text.count("Traceback") == 1
+
+
+def test_the_traceback_of_the_callers_own_error_is_complete(dealkit_sandbox: Sandbox) -> None:
+    with pytest.raises(LookupError) as caught:
+        wait_for_result(make_client(dealkit_sandbox), lambda client: client.agents.create_many(rows()))
+    frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert frames[-1] == "rows" and "__next__" in frames

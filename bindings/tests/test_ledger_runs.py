@@ -18,6 +18,7 @@ from dealkit import (
     AlreadyAttemptedError,
     ConfigError,
     DuplicateKeyError,
+    IdempotencyKeyReusedWarning,
     UnprocessableEntityError,
     ValidationError,
 )
@@ -63,12 +64,18 @@ def test_corrected_rows_are_sent_again(run: Callable[..., list[Any]], sandbox: S
     outcomes = [(row.outcome, row.request_differs) for row in found if row]
     assert outcomes == [("rejected", False), ("rejected", True), ("unknown", True), ("succeeded", True)]
 
-    unchanged = run(client, rows=rows, ledger=ledger)
+    with pytest.warns(
+        IdempotencyKeyReusedWarning, match="^the agent of row 3 was created earlier from other data"
+    ) as warned:
+        unchanged = run(client, rows=rows, ledger=ledger)
+    # The file of the code that takes the results.
+    assert len(warned) == 1 and Path(warned[0].filename).name == "conftest.py"
     expected = [("rejected", True), ("rejected", True), ("unknown", True), ("succeeded", True)]
     assert list_outcomes(unchanged) == expected
     assert [creation.request_differs for creation in unchanged] == [False, True, True, True]
     for is_earlier in [False, True]:
-        corrected = run(client, rows=rows, ledger=ledger, resend_corrected=True)
+        with pytest.warns(IdempotencyKeyReusedWarning):
+            corrected = run(client, rows=rows, ledger=ledger, resend_corrected=True)
         expected[1] = ("succeeded", is_earlier)
         assert list_outcomes(corrected) == expected and len(sandbox.requests) == 5
     assert not corrected[1].request_differs

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 from conftest import ADA, RETRIEVERS, http_response, run_async, time_out_when
-from processes import HANG_SECONDS, press_ctrl_c_when, start_python, wait_for_success, wait_until
+from processes import HANG_SECONDS, press_ctrl_c_when, start_python, wait_for_output, wait_for_success, wait_until
 
-from dealkit import AsyncClient, Client, DealkitError, Timeout, _native
+from dealkit import AsyncClient, Client, ConfigError, DealkitError, Timeout, _native
 from dealkit.testing import Sandbox
 
 DEAL = http_response(200, json.dumps({"id": "d_1"}), {"x-request-id": "r-1"})
@@ -216,3 +217,63 @@ assert not logging.getLogger("dealkit").handlers
 """
     process = start_python(code, url=peer(in_turn(http_response(503), DEAL)).url)
     assert wait_for_success(process) == "d_1\n"
+
+
+FAILING_CALLS = """
+import sys
+from dealkit import Client, DealkitError
+client = Client(base_url=sys.argv[1], service_key="sk-canary", max_retries=0)
+person = {"email": "canary@example.com", "first_name": "Canary", "last_name": "Canary", "profile": {"tier": "Canary"}}
+for call in (
+    lambda: client.agents.create(**person),
+    lambda: client.agents.create(**{**person, "email": "Canary"}),
+    lambda: client.deals.retrieve("d_canary"),
+    lambda: client.deals.retrieve("d_1"),
+    lambda: [*client.agents.create_many([person], on_error="return")],
+):
+    try:
+        call()
+    except DealkitError:
+        pass
+"""
+
+
+def run_with_log(level: str, url: str, script: str = FAILING_CALLS) -> str:
+    """Runs a script with this level in the environment. Returns its standard error."""
+    process = start_python(script, url, env={"DEALKIT_LOG": level})
+    _, stderr = wait_for_output(process, seconds=HANG_SECONDS)
+    assert process.returncode == 0, stderr
+    return stderr
+
+
+@pytest.fixture
+def canary_sandbox() -> Iterator[Sandbox]:
+    with Sandbox(service_key="sk-canary") as sandbox:
+        yield sandbox
+
+
+def test_the_environment_has_the_log_written_to_standard_error(canary_sandbox: Sandbox) -> None:
+    text = run_with_log("debug", canary_sandbox.url)
+    line = re.compile(r"\[[-0-9]+ [0-9:,]+ - dealkit - (DEBUG|INFO|WARNING) - <string>:\d+\] (GET|POST) /v1/.*")
+    lines = text.splitlines()
+    assert lines and all(line.fullmatch(one) for one in lines), text
+    assert {line.fullmatch(one)[1] for one in lines} == {"DEBUG", "INFO", "WARNING"}  # type: ignore[index]
+    assert "canary" not in text.lower()
+    assert "DEBUG" not in run_with_log("INFO", canary_sandbox.url)
+    assert {*re.findall("DEBUG|INFO|WARNING", run_with_log("warning", canary_sandbox.url))} == {"WARNING"}
+    assert run_with_log("", canary_sandbox.url) == ""
+
+
+def test_handlers_of_the_program_get_the_records_instead(canary_sandbox: Sandbox) -> None:
+    record_count = len(run_with_log("debug", canary_sandbox.url).splitlines())
+    own_log = 'import logging; logging.basicConfig(format="mine: %(message)s")\n'
+    for script in (own_log + FAILING_CALLS, FAILING_CALLS.replace("for call in", own_log + "for call in")):
+        lines = run_with_log("debug", canary_sandbox.url, script).splitlines()
+        assert len(lines) == record_count and all(line.startswith("mine: ") for line in lines)
+
+
+def test_a_wrong_level_in_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEALKIT_LOG", "canary")
+    with pytest.raises(ConfigError, match="DEALKIT_LOG must be debug, info or warning") as caught:
+        Client(base_url="http://127.0.0.1:9", service_key="k")
+    assert "canary" not in str(caught.value)

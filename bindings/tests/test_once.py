@@ -6,16 +6,18 @@ import asyncio
 import gc
 import inspect
 import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ADA
+from conftest import ADA, wait_for_result
 from processes import HANG_SECONDS
 
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
     AlreadyAttemptedError,
+    IdempotencyKeyReusedError,
     InternalServerError,
     LedgerError,
     UnprocessableEntityError,
@@ -70,8 +72,47 @@ def test_a_corrected_request_of_a_rejected_key_is_sent(
             return creation.result
 
     assert asyncio.run(send_corrected()) == "created"
-    again = create_once(idempotency_key="one", ledger=path, resend_corrected=True, **ADA)
-    assert (again.result, again.request_differs) == ("already_created", True)
+
+
+@pytest.mark.parametrize("of_class", [Client, AsyncClient])
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_key_that_is_reused_for_other_data_is_an_error(
+    of_class: Any, raw: bool, dealkit_sandbox: Sandbox, tmp_path: Path
+) -> None:
+    client = of_class(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+    agents = (client.with_raw_response if raw else client).agents
+
+    def create_once(**agent: Any) -> Any:
+        return wait_for_result(
+            client,
+            lambda _: agents.create_once(idempotency_key="crm-1", ledger=tmp_path / "agents.ledger", **agent),
+        )
+
+    profile = {"external_id": "e", "tier": "A", "extra": {"b": 1, "a": 2}}
+    agent: Any = {**ADA, "role": "AGENT", "profile": profile, "extra": {"d": 1, "c": 2}}
+    create_once(**agent)
+    # The order of the fields does not count.
+    reordered = dict(reversed(agent.items())) | {"profile": dict(reversed(profile.items())), "extra": {"c": 2, "d": 1}}
+    again = create_once(**reordered)
+    assert (again.result, again.request_differs) == ("already_created", False)
+
+    canary = "Canary Lovelace"
+    for options in ({}, {"resend_unknown": True, "resend_corrected": True}):
+        with pytest.raises(IdempotencyKeyReusedError) as caught:
+            create_once(**{**agent, "last_name": canary}, **options)
+        error = caught.value
+        assert (error.agent_id, error.outcome, error.may_have_acted, error.kind) == (
+            "a_1",
+            "succeeded",
+            True,
+            "idempotency_key_reused",
+        )
+        assert error.sent_at is not None and error.sent_at.tzinfo is not None
+        assert "give it a key of its own" in str(error)
+        assert canary not in str(error) and "crm-1" not in str(error) and "a_1" not in str(error)
+        restored = pickle.loads(pickle.dumps(error))
+        assert (type(restored), vars(restored)) == (IdempotencyKeyReusedError, vars(error))
+    assert len(dealkit_sandbox.requests) == 1
 
 
 def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
@@ -187,7 +228,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"validate": 1}, TypeError, "validate must be a bool"),
         ({"idempotency_key": ""}, ConfigError, "not sent: the key is empty"),
         ({"email": "no"}, ValidationError, "invalid_email"),
-        ({"mail": "ada@example.com"}, ValidationError, 'did you mean "email"'),
+        ({"mail": "ada@example.com"}, TypeError, "did you mean 'email'"),
         ({"timeout": 0}, ConfigError, "timeout must be a number of seconds, more than zero"),
     ]
     for given, raised, text in wrong:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from conftest import encode_case, load_vectors, resolve_pointer
+from conftest import CONTRACT, encode_case, load_vectors, resolve_pointer
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import start_python, wait_for_success
@@ -203,10 +203,65 @@ def test_pydantic_applies_every_validation_rule_to_arguments() -> None:
         (("profile", "*"), "wrong_type"),
         (("role",), "unknown_value"),
     }
+    messages = {error["loc"]: error["msg"] for error in caught.value.errors()}
+    assert messages["emial",] == 'is not a documented field; did you mean "email"?'
     assert "canary" not in str(caught.value)
     for rejected in (5, {**VALID, "profile": {"user_id": "a", "userId": "b"}}):
         with pytest.raises(pydantic.ValidationError):
             adapter.validate_python(rejected)
+
+
+def test_locations_name_the_misspelt_field_and_messages_its_correction() -> None:
+    profile = {"exernal_id": "x", "teir": "A", "canary@example.com": 1, "user_id": 5, "mlsId": 6}
+    misspelt = {**VALID, "frst_name": "Ada", "a/b~c": 1, "profile": profile}
+    expected = {
+        ("frst_name",): 'did you mean "first_name"?',
+        ("a/b~c",): "check the spelling",
+        ("profile", "exernal_id"): 'did you mean "external_id"? (undocumented fields go into profile["extra"])',
+        ("profile", "teir"): 'did you mean "tier"?',
+        ("profile", "*"): "check the spelling",
+        ("profile", "user_id"): "must be a string, got a number",
+        ("profile", "mlsId"): "must be a string, got a number",
+    }
+    with pytest.raises(pydantic.ValidationError) as caught:
+        TypeAdapter(CreateAgentParams).validate_python(misspelt)
+    found = {error["loc"]: error["msg"] for error in caught.value.errors()}
+    assert found.keys() == expected.keys()
+    for location, text in expected.items():
+        assert text in found[location]
+    with pytest.raises(pydantic.ValidationError) as caught:
+        TypeAdapter(AgentProfileParams).validate_python(profile)
+    assert {error["loc"] for error in caught.value.errors()} == {(name,) for _, *names in expected for name in names}
+
+    # The messages of the client's own checks name the same fields.
+    untyped: Any = misspelt
+    violations = "; ".join(map(str, dealkit.validate_agent(**untyped)))
+    with dealkit.Client(base_url="http://127.0.0.1:9", service_key="k") as client:
+        (creation,) = client.agents.create_many([untyped], on_error="return")
+    for text in (violations, repr(dealkit.validate_agent(**untyped)), str(creation.error)):
+        for pointer in ("/frst_name", "/profile/exernal_id", "/profile/teir", "/profile/*"):
+            assert pointer in text
+        assert "canary@" not in text and "a/b~c" not in text
+
+
+def test_the_pydantic_schema_is_the_contracts() -> None:
+    contract = json.loads((CONTRACT / "openapi.json").read_text())["components"]["schemas"]
+    schema = TypeAdapter(CreateAgentParams).json_schema()
+    definitions = schema["$defs"]
+    assert definitions.keys() == {"AgentProfileParams", "Role"}
+    assert definitions["Role"]["enum"] == contract["Role"]["enum"]
+    for documented, properties in (
+        (contract["CreateAgent"]["properties"], schema["properties"]),
+        (contract["AgentProfile"]["properties"], definitions["AgentProfileParams"]["properties"]),
+    ):
+        by_wire_name = {name.replace("_", ""): field for name, field in properties.items() if name != "extra"}
+        assert by_wire_name.keys() == {name.replace("_", "").lower() for name in documented}
+        for name, field in documented.items():
+            found = by_wire_name[name.replace("_", "").lower()]
+            for keyword in {*field} - {"$ref"}:
+                assert found[keyword] == field[keyword], (name, keyword)
+            assert ("$ref" in found) == ("$ref" in field)
+    assert "date_of_birth" in schema["properties"] and schema["properties"]["extra"]["description"]
 
 
 def test_the_pydantic_schema_of_arguments() -> None:

@@ -74,6 +74,10 @@ def test_a_stub_returns_the_results_of_its_functions() -> None:
     assert [one.result for one in made] == ["created", "already_created"] and made[0].agent_id == made[
         1
     ].agent_id == "a_1"
+    changed: Any = {**ADA, "last_name": "Byron"}
+    with pytest.raises(dealkit.IdempotencyKeyReusedError) as reused:
+        once(idempotency_key="1", ledger="l", **changed)
+    assert reused.value.agent_id == "a_1"
 
     with pytest.raises(dealkit.ConfigError, match="pass create="):
         Stub().agents.create(**ADA)

@@ -175,17 +175,32 @@ def test_missing_settings(of_class: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_unknown_keywords(of_class: Any) -> None:
     given: dict[str, Any] = {"base_url": URL, "service_key": "k"}
     calls = Calls(of_class(**given))
-    for call in (
-        lambda **wrong: of_class(**given, **wrong),
-        lambda **wrong: of_class.shared(**given, **wrong),
-        calls.client.with_options,
-        calls.create,
-        lambda **wrong: as_any(Deal)(id="d", **wrong),
-    ):
-        with pytest.raises(
-            TypeError, match="got an unexpected keyword argument 'unknown'|missing 4 required|has no attribute unknown"
-        ):
-            call(unknown=1)
+    name, row = of_class.__name__, {"email": "a@b.co"}
+    unexpected = "%s() got an unexpected keyword argument %r; did you mean %r?"
+    wrong_calls: list[tuple[Callable[..., object], str, str, str]] = [
+        (lambda **wrong: of_class(**given, **wrong), name, "tmeout", "timeout"),
+        (lambda **wrong: of_class.shared(**given, **wrong), f"{name}.shared", "retries", "max_retries"),
+        (calls.client.with_options, f"{name}.with_options", "base_ulr", "base_url"),
+        (calls.create, "agents.create", "frst_name", "first_name"),
+        (lambda **wrong: calls.create(**GOOD, **wrong), "agents.create", "time_out", "timeout"),
+        (calls.create_once, "agents.create_once", "idempotencykey", "idempotency_key"),
+        (lambda **wrong: calls.create_once(**once, **GOOD, **wrong), "agents.create_once", "mail", "email"),
+        (lambda **wrong: calls.create_many([row], **wrong), "agents.create_many", "legder", "ledger"),
+        (lambda **wrong: calls.retrieve(**wrong), "deals.retrieve", "ids", "id"),
+        (lambda **wrong: calls.retrieve("d", **wrong), "deals.retrieve", "on_unreadabel", "on_unreadable"),
+        (lambda **wrong: calls.retrieve_many(["d"], **wrong), "deals.retrieve_many", "concurency", "concurrency"),
+    ]
+    once = {"idempotency_key": "k", "ledger": "never.ledger"}
+    for call, label, keyword, suggestion in wrong_calls:
+        with pytest.raises(TypeError) as caught:
+            call(**{keyword: 1})
+        assert type(caught.value) is TypeError and str(caught.value) == unexpected % (label, keyword, suggestion)
+    with pytest.raises(TypeError, match=r"^deals\.retrieve\(\) got an unexpected keyword argument 'unlike'$"):
+        calls.retrieve("d", unlike=1)
+    with pytest.raises(TypeError, match=r"^agents\.create\(\) missing 4 required keyword-only arguments"):
+        calls.create()
+    with pytest.raises(TypeError, match="^Deal has no attribute 'staus'; did you mean 'status'\\?$"):
+        as_any(Deal)(id="d", staus=1)
     (violation,) = calls.client.agents.validate(**GOOD, mail="a@b.co")
     assert (violation.pointer, violation.code) == ("/mail", "unknown_field")
     assert 'did you mean "email"?' in violation.detail
@@ -203,11 +218,20 @@ class Calls:
     def create(self, **given: Any) -> Any:
         return self(lambda client: client.agents.create(**given))
 
+    def create_once(self, **given: Any) -> Any:
+        return self(lambda client: client.agents.create_once(**given))
+
+    def create_many(self, rows: Any, **given: Any) -> Any:
+        return self(lambda client: client.agents.create_many(rows, **given))
+
+    def retrieve_many(self, ids: Any, **given: Any) -> Any:
+        return self(lambda client: client.deals.retrieve_many(ids, **given))
+
     def request(self, *given: Any, **options: Any) -> Any:
         return self(lambda client: client.request(*given, **options))
 
-    def retrieve(self, id: Any) -> Any:
-        return self(lambda client: client.deals.retrieve(id))
+    def retrieve(self, *ids: Any, **given: Any) -> Any:
+        return self(lambda client: client.deals.retrieve(*ids, **given))
 
     def many(self, ids: Any) -> Any:
         return self(lambda client: client.deals.retrieve_many(ids))

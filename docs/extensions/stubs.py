@@ -36,10 +36,17 @@ def load(version: str) -> None:
     exec(code, native.__dict__)
     for model in [*native._Model.__subclasses__(), native._Model]:
         with_constructor(model, native.__dict__)
-    # The stub lacks functions that only dealkit's own code calls.
-    native.__getattr__ = lambda name: lambda *_: None  # type: ignore[method-assign]
+    native.__getattr__ = find_private_function  # type: ignore[method-assign]
     # The stub already declares the methods that the package adds to the models.
     native._Model.__subclasses__ = list
+
+
+def find_private_function(name: str) -> Any:
+    """Returns a function in place of each that only dealkit's own code calls, because the stub lacks these."""
+    if not name.islower():
+        # `dealkit` looks for its classes here first.
+        raise AttributeError(name)
+    return lambda *_: None
 
 
 def with_constructor(model: Any, names: dict[str, Any]) -> None:
@@ -56,6 +63,9 @@ def with_constructor(model: Any, names: dict[str, Any]) -> None:
         if name in vars(model):
             delattr(model, name)
     model.__signature__ = Signature(parameters)
+    # The pages document the method once, as inherited from the base class.
+    for name in {"replace", "__replace__"} & vars(model).keys():
+        delattr(model, name)
 
 
 def without_constructor(

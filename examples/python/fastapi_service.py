@@ -25,6 +25,7 @@ from dealkit import (
     CreateAgentParams,
     Deal,
     DealkitError,
+    IdempotencyKeyReusedError,
     NotFoundError,
     RateLimitError,
     ThrottledError,
@@ -60,7 +61,8 @@ async def create_agent_once(
     key: str, agent: CreateAgentParams, request: Request, response: Response
 ) -> dict[str, str | None]:
     """Creates the agent with the caller's idempotency key. Repeated requests
-    with the same key create no further agent."""
+    with the same key create no further agent. If the service has rejected the
+    agent, the caller sends the corrected agent with the same key."""
     client: AsyncClient = request.app.state.client
     # The create continues if the caller disconnects, which cancels this
     # handler. The ledger records its outcome.
@@ -68,6 +70,7 @@ async def create_agent_once(
         idempotency_key=key,
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
         detached=True,
+        resend_corrected=True,
         **agent,
     )
     if creation.from_ledger:
@@ -126,6 +129,10 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
                 409,
                 {"Retry-After": "1"},
             )
+        case IdempotencyKeyReusedError(agent_id=id):
+            # The agent exists, with other data. The API cannot change it.
+            detail = "the key belongs to an agent with other data"
+            return JSONResponse({"detail": detail, "id": id}, 409)
         case DealkitError(may_have_acted=True):
             # The agent may exist. The operator of the API behind this service
             # can look up the request id.
@@ -139,8 +146,8 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
                 {"Retry-After": str(wait)},
             )
         case AlreadyAttemptedError() | UnprocessableEntityError():
-            # Once the ledger's key is resolved as having no agent, the caller can
-            # send the corrected agent with the same key.
+            # There is no agent. The caller can send the corrected agent with the
+            # same key.
             return JSONResponse({"detail": "the service rejects it"}, 422)
         case APITimeoutError():
             return JSONResponse({"detail": "the service took too long"}, 504)

@@ -73,7 +73,8 @@ async fn create_agent_once(
     let create = shared.client.agents().create(request);
     // If the caller disconnects, the task continues, and the ledger records its
     // outcome.
-    let created = create.once(&shared.ledger, key).detached().await?;
+    let once = create.once(&shared.ledger, key).resend_corrected();
+    let created = once.detached().await?;
     let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
         Created::Already { agent_id, .. } => (StatusCode::OK, agent_id),
@@ -142,6 +143,10 @@ impl From<Error> for Failure {
         } else if error.is_in_flight() {
             // Another request is creating the agent.
             (StatusCode::CONFLICT, [(RETRY_AFTER, "1")]).into_response()
+        } else if kind == ErrorKind::IdempotencyKeyReused {
+            // The agent exists, with other data. The API cannot change it.
+            let existing = json!({"id": error.created_agent_id()});
+            (StatusCode::CONFLICT, Json(existing)).into_response()
         } else if error.may_have_acted() {
             // The agent may exist. The operator of the API behind this service
             // can look up the request id.
@@ -154,8 +159,8 @@ impl From<Error> for Failure {
             let wait = [(RETRY_AFTER, seconds)];
             (StatusCode::SERVICE_UNAVAILABLE, wait).into_response()
         } else if outcome == Outcome::Rejected && rejects_agent {
-            // Once the ledger's key is resolved as having no agent, the caller
-            // can send the corrected agent with the same key.
+            // There is no agent. The caller can send the corrected agent with
+            // the same key.
             StatusCode::UNPROCESSABLE_ENTITY.into_response()
         } else {
             StatusCode::BAD_GATEWAY.into_response()

@@ -149,7 +149,7 @@ pub mod internal {
     pub use crate::{
         json::{document_limits, explain_error, lexer},
         rules::validate,
-        specification::{schema, wire},
+        specification::{field_names::CREATE_AGENT_FIELD_NAMES, schema, wire},
         value::{json_kind, scalar, text_encoding},
     };
 }

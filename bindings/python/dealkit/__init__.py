@@ -81,6 +81,8 @@ __all__ = [
     "DuplicateKeyError",
     "Field",
     "Headers",
+    "IdempotencyKeyReusedError",
+    "IdempotencyKeyReusedWarning",
     "InternalServerError",
     "LedgerError",
     "ListingAgent",

@@ -184,6 +184,31 @@ class Address(_Model):
     zip: str | None = ...
     """Postal code."""
 
+    def replace(
+        self,
+        /,
+        *,
+        line1: str | None = ...,
+        line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        zip: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        line1: str | None = ...,
+        line2: str | None = ...,
+        city: str | None = ...,
+        state: str | None = ...,
+        zip: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class Agent(_Model):
     """An agent, as the service returns it after creating it. The length limits of the names are not checked in a
@@ -206,6 +231,37 @@ class Agent(_Model):
     role_assignments: _Items[RoleAssignment]
     """The roles that the agent has, each with its scope."""
 
+    def replace(
+        self,
+        /,
+        *,
+        id: str = ...,
+        email: str = ...,
+        date_of_birth: datetime.date | None = ...,
+        first_name: str = ...,
+        last_name: str = ...,
+        profile: AgentProfileResponse = ...,
+        current_brokerage_id: str | None = ...,
+        role_assignments: Iterable[RoleAssignment] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str = ...,
+        email: str = ...,
+        date_of_birth: datetime.date | None = ...,
+        first_name: str = ...,
+        last_name: str = ...,
+        profile: AgentProfileResponse = ...,
+        current_brokerage_id: str | None = ...,
+        role_assignments: Iterable[RoleAssignment] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class AgentProfileResponse(_Model):
     """The profile of an agent in a response. The profile in a request has fields with other names."""
@@ -216,6 +272,27 @@ class AgentProfileResponse(_Model):
     """Metadata that the caller attached to the agent: a JSON object in which every number is exact."""
     external_id: str | None = ...
     """The caller's own identifier of the agent."""
+
+    def replace(
+        self,
+        /,
+        *,
+        onboarding_complete: bool | None = ...,
+        client_metadata: Mapping[str, Any] | None = ...,
+        external_id: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        onboarding_complete: bool | None = ...,
+        client_metadata: Mapping[str, Any] | None = ...,
+        external_id: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
 
 @final
 class Application(_Model):
@@ -236,6 +313,35 @@ class Application(_Model):
     offers: _Items[Offer] = ...
     """The offers made."""
 
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        status: str | None = ...,
+        decisioned_on: str | None = ...,
+        created_at: str | None = ...,
+        deal_id: str | None = ...,
+        requested_amount: Decimal | int | None = ...,
+        offers: Iterable[Offer] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        status: str | None = ...,
+        decisioned_on: str | None = ...,
+        created_at: str | None = ...,
+        deal_id: str | None = ...,
+        requested_amount: Decimal | int | None = ...,
+        offers: Iterable[Offer] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class Contact(_Model):
     """A contact of a deal."""
@@ -248,6 +354,29 @@ class Contact(_Model):
     """Type, an extensible enum."""
     fields: _Items[ContactField] = ...
     """The contact's data, field by field."""
+
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        contact_schema_id: str | None = ...,
+        type: str | None = ...,
+        fields: Iterable[ContactField] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        contact_schema_id: str | None = ...,
+        type: str | None = ...,
+        fields: Iterable[ContactField] | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
 
 @final
 class ContactField(_Model):
@@ -263,6 +392,31 @@ class ContactField(_Model):
     """Type, an extensible enum."""
     value: str | None = ...
     """The field's value."""
+
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        field_schema_id: str | None = ...,
+        label: str | None = ...,
+        type: str | None = ...,
+        value: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        field_schema_id: str | None = ...,
+        label: str | None = ...,
+        type: str | None = ...,
+        value: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
 
 @final
 class Deal(_Model):
@@ -295,6 +449,45 @@ class Deal(_Model):
     external_id: str | None = ...
     """The caller's own identifier of the deal."""
 
+    def replace(
+        self,
+        /,
+        *,
+        id: str = ...,
+        status: str | None = ...,
+        phase: str | None = ...,
+        expiry_date: datetime.date | None = ...,
+        created_at: datetime.datetime | None = ...,
+        listing_contract: ListingContract | None = ...,
+        application: Application | None = ...,
+        quotes: Iterable[Quote] | None = ...,
+        contacts: Iterable[Contact] | None = ...,
+        sides: Iterable[Side] | None = ...,
+        metadata: Mapping[str, str] | None = ...,
+        external_id: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str = ...,
+        status: str | None = ...,
+        phase: str | None = ...,
+        expiry_date: datetime.date | None = ...,
+        created_at: datetime.datetime | None = ...,
+        listing_contract: ListingContract | None = ...,
+        application: Application | None = ...,
+        quotes: Iterable[Quote] | None = ...,
+        contacts: Iterable[Contact] | None = ...,
+        sides: Iterable[Side] | None = ...,
+        metadata: Mapping[str, str] | None = ...,
+        external_id: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class ListingAgent(_Model):
     """The agent of a listing contract."""
@@ -307,6 +500,29 @@ class ListingAgent(_Model):
     """First name."""
     last_name: str | None = ...
     """Last name."""
+
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        email: str | None = ...,
+        first_name: str | None = ...,
+        last_name: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        email: str | None = ...,
+        first_name: str | None = ...,
+        last_name: str | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
 
 @final
 class ListingContract(_Model):
@@ -335,6 +551,43 @@ class ListingContract(_Model):
     agent: ListingAgent | None = ...
     """The listing's agent."""
 
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        side: str | None = ...,
+        side_split: int | None = ...,
+        sale_price: int | None = ...,
+        net_agent_commission: int | None = ...,
+        gross_agent_commission: int | None = ...,
+        commission_rate: int | None = ...,
+        expected_close_date: datetime.date | None = ...,
+        created_at: datetime.datetime | None = ...,
+        address: Address | None = ...,
+        agent: ListingAgent | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        side: str | None = ...,
+        side_split: int | None = ...,
+        sale_price: int | None = ...,
+        net_agent_commission: int | None = ...,
+        gross_agent_commission: int | None = ...,
+        commission_rate: int | None = ...,
+        expected_close_date: datetime.date | None = ...,
+        created_at: datetime.datetime | None = ...,
+        address: Address | None = ...,
+        agent: ListingAgent | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class Offer(_Model):
     """An offer of an application."""
@@ -349,6 +602,31 @@ class Offer(_Model):
     """Percent of the commission."""
     created_at: datetime.datetime | None = ...
     """When the offer was created."""
+
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        expiry_date_time: datetime.datetime | None = ...,
+        origination_fee_percent: Decimal | int | None = ...,
+        percent_of_commission: Decimal | int | None = ...,
+        created_at: datetime.datetime | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        expiry_date_time: datetime.datetime | None = ...,
+        origination_fee_percent: Decimal | int | None = ...,
+        percent_of_commission: Decimal | int | None = ...,
+        created_at: datetime.datetime | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
 
 @final
 class Quote(_Model):
@@ -367,6 +645,33 @@ class Quote(_Model):
     estimated_amount_max: int | None = ...
     """Upper end of the estimated amount."""
 
+    def replace(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        created_at: datetime.datetime | None = ...,
+        estimated_percent_min: int | None = ...,
+        estimated_percent_max: int | None = ...,
+        estimated_amount_min: int | None = ...,
+        estimated_amount_max: int | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        id: str | None = ...,
+        created_at: datetime.datetime | None = ...,
+        estimated_percent_min: int | None = ...,
+        estimated_percent_max: int | None = ...,
+        estimated_amount_min: int | None = ...,
+        estimated_amount_max: int | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class RoleAssignment(_Model):
     """A role of an agent, and its scope."""
@@ -380,6 +685,29 @@ class RoleAssignment(_Model):
     role: Role | str
     """The role: one of the roles that a request can name, or any other string, unchanged."""
 
+    def replace(
+        self,
+        /,
+        *,
+        brokerage_id: str | None = ...,
+        office_id: str | None = ...,
+        collective_id: str | None = ...,
+        role: Role | str = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        brokerage_id: str | None = ...,
+        office_id: str | None = ...,
+        collective_id: str | None = ...,
+        role: Role | str = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...
+
 @final
 class Side(_Model):
     """A commission side of a deal."""
@@ -392,3 +720,26 @@ class Side(_Model):
     """The agent's units."""
     side_percentage: _Number = ...
     """Percentage of the side."""
+
+    def replace(
+        self,
+        /,
+        *,
+        contact_id: str | None = ...,
+        gross_commission: Decimal | int | None = ...,
+        agent_units: Decimal | int | None = ...,
+        side_percentage: Decimal | int | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self:
+        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
+
+    def __replace__(
+        self,
+        /,
+        *,
+        contact_id: str | None = ...,
+        gross_commission: Decimal | int | None = ...,
+        agent_units: Decimal | int | None = ...,
+        side_percentage: Decimal | int | None = ...,
+        extra: Mapping[str, Any] | None = ...,
+    ) -> Self: ...

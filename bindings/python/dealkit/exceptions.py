@@ -8,6 +8,7 @@ Tests can construct an exception of every class, with its attributes as keywords
 attempts=3)`` has the outcome ``unknown``, like a timeout of a real call.
 """
 
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, dataclass_transform
 
 from dealkit import _native
@@ -24,6 +25,8 @@ __all__ = [
     "DealkitError",
     "DecodeError",
     "DuplicateKeyError",
+    "IdempotencyKeyReusedError",
+    "IdempotencyKeyReusedWarning",
     "InternalServerError",
     "LedgerError",
     "NotFoundError",
@@ -128,8 +131,8 @@ class DealkitError(_ExceptionWithAttributes):
     kind: str = "cancelled"
     """The kind of failure: ``config``, ``validation``, ``connect`` (no connection was made), ``interrupted`` (the
     connection broke), ``too_large`` (the response exceeds ``max_response_bytes``), ``timeout``, ``throttled``,
-    ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``duplicate_key``, ``service_key`` (no key
-    was available) or ``stopped``. Later versions may add kinds."""
+    ``decode``, ``status``, ``cancelled``, ``ledger``, ``already_attempted``, ``idempotency_key_reused``,
+    ``duplicate_key``, ``service_key`` (no key was available) or ``stopped``. Later versions may add kinds."""
     outcome: Outcome = "not_sent"
     """The effect of the call at the service. ``not_sent``: nothing reached the service. ``rejected``: the service
     responded that it did not act (a 4xx except 408, or a 307 or 308). ``unknown``: no complete response arrived, or the
@@ -280,6 +283,21 @@ class AlreadyAttemptedError(DealkitError, kind="already_attempted", outcome="unk
     """The status of the response to the earlier request, if there was a response."""
     in_flight: bool = False
     """True if another call or job is sending the row now. Its outcome is not known yet."""
+
+
+class IdempotencyKeyReusedError(DealkitError, ValueError, kind="idempotency_key_reused", outcome="succeeded"):
+    """``create_once`` sent nothing, because an agent was created earlier with the same idempotency key from other data.
+    ``agent_id`` is that agent, which the API cannot change. If another agent was meant, use another key."""
+
+    agent_id: str | None = None
+    """The identifier of the agent that was created earlier, if the ledger has it."""
+    sent_at: datetime | None = None
+    """The time, in UTC, at which the request for that agent was sent."""
+
+
+class IdempotencyKeyReusedWarning(UserWarning):
+    """A row of ``create_many`` has the idempotency key of an agent that was created earlier from other data. The change was
+    not sent: ``request_differs`` of the row's ``Creation`` is true. Each job warns once."""
 
 
 class DuplicateKeyError(DealkitError, ValueError, kind="duplicate_key"):

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use dealkit::{
     AgentProfile, CreateAgent, UnknownFields, ValidationError, Violation, ViolationCode,
+    internal::CREATE_AGENT_FIELD_NAMES,
 };
 use pyo3::{
     prelude::*,
@@ -33,7 +34,15 @@ pub(crate) fn write_agent_body(
         ..AgentBody::default()
     };
     body.writer.write_bracket('{');
-    for (name, value) in arguments {
+    // The ledger's hash of a request must not depend on the order of its arguments. `CreateAgent` has the same order.
+    let mut arguments_in_order: Vec<_> = arguments.iter().collect();
+    arguments_in_order.sort_by_cached_key(|(name, _)| {
+        let name = builtin::as_str(name);
+        let is_same_name = |known: &&str| Some(*known) == name;
+        let position = CREATE_AGENT_FIELD_NAMES.iter().position(is_same_name);
+        position.unwrap_or(usize::MAX)
+    });
+    for (name, value) in arguments_in_order {
         if value.is(omitted) {
             continue;
         }
@@ -96,6 +105,13 @@ impl AgentBody {
                 _ => fields.push((name, value, false)),
             }
         }
+        fields.sort_by_cached_key(|(name, _, is_extra)| {
+            let name = builtin::as_str(name).unwrap_or_default();
+            (
+                *is_extra,
+                if *is_extra { name } else { wire_name(name) }.to_owned(),
+            )
+        });
         let Self {
             writer,
             extra_pointers,
@@ -143,7 +159,9 @@ impl AgentBody {
         omitted: &Bound<'_, PyAny>,
     ) -> Result<()> {
         // The dict is copied, because another thread may change the original.
-        for (name, value) in extra.copy()? {
+        let mut extra: Vec<_> = extra.copy()?.into_iter().collect();
+        extra.sort_by_cached_key(|(name, _)| builtin::as_str(name).unwrap_or_default().to_owned());
+        for (name, value) in extra {
             let Some(name) = self.writer.read_name(&name, Location::Root) else {
                 continue;
             };
@@ -202,6 +220,10 @@ fn is_in_profile(violation: &Violation) -> bool {
 fn add_extra_advice(mut violation: Violation) -> Violation {
     if violation.code == ViolationCode::UnknownField && is_in_profile(&violation) {
         let detail = &mut violation.detail;
+        // Python's names of the fields.
+        for (snake, wire) in PROFILE_FIELDS.iter() {
+            *detail = detail.replace(&format!("{wire:?}"), &format!("{snake:?}"));
+        }
         detail.push_str(r#" (undocumented fields go into profile["extra"])"#);
     }
     violation

@@ -12,7 +12,10 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 
-use crate::{json::value as json, python::gil};
+use crate::{
+    json::value as json,
+    python::{builtin, gil},
+};
 
 /// The result of native code.
 pub(crate) type Result<T, E = Failure> = StdResult<T, E>;
@@ -204,6 +207,13 @@ fn add_call_attributes(attributes: &Bound<'_, PyDict>, error: &Error) -> PyResul
     attributes.set_item(intern!(py, "problem"), problem.transpose()?)?;
     attributes.set_item(intern!(py, "in_flight"), error.is_in_flight())?;
     attributes.set_item(intern!(py, "first_index"), error.first_index())?;
+    if error.kind() == ErrorKind::IdempotencyKeyReused {
+        let agent_id = error.created_agent_id().map(|id| id.as_str());
+        attributes.set_item("agent_id", agent_id)?;
+        let sent_at = error.created_agent_sent_at();
+        let sent_at = sent_at.map(|time| builtin::make_datetime(py, time));
+        attributes.set_item("sent_at", sent_at.transpose()?)?;
+    }
     if let Some(decode) = error.decode_error() {
         add_location_attributes(attributes, decode)?;
     }

@@ -1,7 +1,7 @@
 """The types that a type checker must infer for clients and calls. Checked, but never run."""
 
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import date, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Unpack, assert_type
@@ -25,6 +25,7 @@ from dealkit import (
     DealkitError,
     DecodeError,
     Headers,
+    IdempotencyKeyReusedError,
     LedgerError,
     Operations,
     Problem,
@@ -129,22 +130,41 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
     creations = client.agents.create_many(rows, concurrency=4, ordered=False, on_error="return", progress=True)
     assert_type(creations, CreationIterator[Agent])
     for creation in creations:
-        assert_type(creation, Creation[Agent])
         assert_type(creation.index, int)
         assert_type(creation.agent, Agent | None)
         assert_type(creation.agent_id, str | None)
         assert_type(creation.error, DealkitError | None)
         assert_type(creation.outcome, Literal["not_sent", "rejected", "unknown", "succeeded"])
+        match creation.result:
+            case "created":
+                assert_type(creation.agent, Agent)
+                assert_type(creation.agent_id, str)
+                assert_type(creation.error, None)
+            case "already_created":
+                assert_type(creation.agent, None)
+                assert_type(creation.agent_id, str | None)
+            case "failed":
+                assert_type(creation.error, DealkitError)
+        if creation.result == "created":
+            assert_type(creation.agent_id, str)
+        annotated: Creation[Agent] = creation
+        assert_type(annotated.agent, Agent | None)
     creations.stop()
     assert_type(creations.cancel(), list[Creation[Agent]])
     with client.agents.create_many((params for params in rows), timeout=5, validate=False) as some:
-        assert_type(next(some), Creation[Agent])
+        assert_type(next(some).agent, Agent | None)
     for known in client.agents.create_many(rows, ledger=Path("a.ndjson"), key=lambda row: row["email"]):
         assert_type(known.key, str | None)
         assert_type(known.from_ledger, bool)
         assert_type(known.ledger_error, LedgerError | None)
     for whole in client.with_raw_response.agents.create_many(rows):
-        assert_type(whole, Creation[RawResponse[Agent]])
+        assert_type(whole.agent, RawResponse[Agent] | None)
+        assert_type(whole.agent_id, str | None)
+        if whole.result == "created":
+            assert_type(whole.agent, RawResponse[Agent])
+    once = client.agents.create_once(idempotency_key="k", ledger="l", **rows[0])
+    assert_type(once.error, None)
+    assert_type(once.agent_id if once.result == "created" else "", str)
     # A value whose type is hidden from type checkers.
     untyped: Any = [{"email": "a@b.co"}]
     assert_type(next(client.agents.create_many(untyped)).index, int)
@@ -157,11 +177,12 @@ async def create_many_awaited(client: AsyncClient, rows: Iterable[CreateAgentPar
     creations = client.agents.create_many(rows)
     assert_type(creations, AsyncCreationIterator[Agent])
     async for creation in creations:
-        assert_type(creation, Creation[Agent])
+        assert_type(creation.agent, Agent | None)
+        assert_type(creation.agent_id if creation.result == "created" else "", str)
     creations.stop()
     assert_type(await creations.cancel(), list[Creation[Agent]])
     async with client.with_raw_response.agents.create_many(rows) as whole:
-        assert_type(await anext(whole), Creation[RawResponse[Agent]])
+        assert_type((await anext(whole)).agent, RawResponse[Agent] | None)
 
 
 async def awaited(many: Iterable[str]) -> None:
@@ -190,7 +211,19 @@ async def awaited(many: Iterable[str]) -> None:
             assert_type(batch, Table)
         agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
         assert_type(agent, Agent)
+        once = await client.agents.create_once(
+            idempotency_key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={}
+        )
+        assert_type(once.agent_id if once.result == "created" else "", str)
         assert_type((await client.request("GET", "deals", "d_1")).json(), Any)
+
+
+def reused_keys(client: Client, agent: CreateAgentParams) -> None:
+    try:
+        client.agents.create_once(idempotency_key="k", ledger="l", **agent)
+    except IdempotencyKeyReusedError as error:
+        assert_type(error.agent_id, str | None)
+        assert_type(error.sent_at, datetime | None)
 
 
 def errors(client: Client) -> None:

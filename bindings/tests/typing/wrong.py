@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from datetime import date
 
-from dealkit import AsyncClient, AsyncOperations, Client, CreateAgentParams, Deal, Offer, Operations
+from dealkit import (
+    Agent,
+    AsyncClient,
+    AsyncOperations,
+    Client,
+    CreateAgentParams,
+    Creation,
+    Deal,
+    Offer,
+    Operations,
+)
 from dealkit.testing import Stub
 
 
@@ -54,6 +64,9 @@ def models(deal: Deal) -> None:
     Deal("d_1")  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
     Deal(id="d_1", expiry_date="2026-03-31")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Offer(percent_of_commission=10.1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    deal.replace(expiry_date="2026-03-31")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    deal.replace(staus="OPEN")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    deal.replace(id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     deal.status = "OPEN"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     deal.metadata["a"] = "b"  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
     deal.to_json(indent="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -61,6 +74,11 @@ def models(deal: Deal) -> None:
     deal.application.offers  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
     day: date = deal.expiry_date  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     print(day)
+
+
+def creations(creation: Creation[Agent]) -> None:
+    id: str = creation.agent_id  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    creation.agent_id = id  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def stand_in(client: Client, operations: Operations, async_client: AsyncClient) -> None:

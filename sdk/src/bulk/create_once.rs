@@ -60,6 +60,7 @@ impl<M> Call<Agent, M> {
     /// |---|---|
     /// | none, or that there is no agent | the create is sent: [`Created::Now`] with the agent, or the call's error |
     /// | created | [`Created::Already`], with the agent's identifier and the time at which it was sent |
+    /// | created from other data | an error of kind [`IdempotencyKeyReused`](crate::ErrorKind::IdempotencyKeyReused), whose [`created_agent_id`](crate::Error::created_agent_id) is that agent: use another key for another agent |
     /// | rejected | an error of kind [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) and outcome `Rejected`, with the status; correct the request, and send it with the same key and [`resend_corrected`](CreateOnce::resend_corrected), or [resolve](Ledger::resolve) the key as having no agent before you send it |
     /// | unknown | an error of kind `AlreadyAttempted` and outcome `Unknown`: find out whether the agent exists, and [resolve](Ledger::resolve) the key |
     /// | another call or job is sending it now | the same error, which [is in flight](crate::Error::is_in_flight): try again a little later, or [wait](CreateOnce::wait_in_flight) |
@@ -259,8 +260,25 @@ impl<T: Send + 'static> CreateOnce<T> {
         };
         Creation {
             key: Some(key),
+            result: creation.result.and_then(reject_changed_request),
             ..creation
         }
+    }
+}
+
+/// Returns an error if the agent was created earlier from another request: the caller takes it for the agent of this request. In
+/// a job, one changed row must not end a whole run, so there the result only [says so](Creation::request_differs).
+fn reject_changed_request<T>(created: Created<T>) -> Result<Created<T>, Error> {
+    match created {
+        Created::Already {
+            agent_id,
+            sent_at,
+            request_differs: true,
+        } => {
+            let error = Error::idempotency_key_reused(agent_id, sent_at);
+            Err(error.with_operation(&Creation::<T>::operation()))
+        }
+        created => Ok(created),
     }
 }
 

@@ -94,11 +94,15 @@ impl<T> Creation<T> {
 
     /// Creates the result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
-        let operation = Operation {
+        Self::from_result(index, Err(error.with_operation(&Self::operation())))
+    }
+
+    /// Returns the operation of every row.
+    pub(crate) fn operation() -> Operation {
+        Operation {
             method: http::Method::POST,
             template: wire::AGENTS_PATH.into(),
-        };
-        Self::from_result(index, Err(error.with_operation(&operation)))
+        }
     }
 
     /// Returns the outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
@@ -127,11 +131,15 @@ impl<T> Creation<T> {
 
     /// Returns whether this result comes from the [ledger](crate::CreateMany::ledger), which has it from an earlier run or
     /// another job. Nothing was then sent, and `result` is [`Created::Already`], or an error of kind
-    /// [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted).
+    /// [`AlreadyAttempted`](crate::ErrorKind::AlreadyAttempted) or
+    /// [`IdempotencyKeyReused`](crate::ErrorKind::IdempotencyKeyReused).
     pub fn is_from_ledger(&self) -> bool {
         match &self.result {
             Ok(created) => matches!(created, Created::Already { .. }),
-            Err(error) => error.kind() == ErrorKind::AlreadyAttempted,
+            Err(error) => matches!(
+                error.kind(),
+                ErrorKind::AlreadyAttempted | ErrorKind::IdempotencyKeyReused
+            ),
         }
     }
 }

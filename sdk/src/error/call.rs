@@ -3,6 +3,7 @@
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use http::{HeaderMap, StatusCode, Version, header};
 
 use crate::{
@@ -20,7 +21,10 @@ use crate::{
         redact::shorten,
         response::HttpResponse,
     },
-    value::message::{Message, Setting, SettingName},
+    value::{
+        AgentId,
+        message::{Message, Setting, SettingName},
+    },
 };
 
 /// The maximum number of bytes of a response body that an error retains.
@@ -125,6 +129,15 @@ impl Error {
             request_differs: recorded_row.request_differs,
             resolve_error,
         })
+    }
+
+    /// Creates the error of a create whose idempotency key belongs to an agent with other data.
+    #[cfg(feature = "ledger")]
+    pub(crate) fn idempotency_key_reused(
+        agent_id: Option<AgentId>,
+        sent_at: Option<DateTime<Utc>>,
+    ) -> Self {
+        Self::new(Cause::IdempotencyKeyReused { agent_id, sent_at })
     }
 
     #[cfg(feature = "ledger")]
@@ -364,8 +377,25 @@ impl Error {
             Cause::AlreadyAttempted {
                 request_differs: true,
                 ..
-            }
+            } | Cause::IdempotencyKeyReused { .. }
         )
+    }
+
+    /// Returns the agent that was created earlier with the same idempotency key, from other data
+    /// ([`IdempotencyKeyReused`](ErrorKind::IdempotencyKeyReused)).
+    pub fn created_agent_id(&self) -> Option<&AgentId> {
+        match &self.0.cause {
+            Cause::IdempotencyKeyReused { agent_id, .. } => agent_id.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the time at which the request for [that agent](Self::created_agent_id) was sent.
+    pub fn created_agent_sent_at(&self) -> Option<DateTime<Utc>> {
+        match self.0.cause {
+            Cause::IdempotencyKeyReused { sent_at, .. } => sent_at,
+            _ => None,
+        }
     }
 
     /// Returns the index of the earlier row that prevented this row from being sent: the first row with the same idempotency
@@ -543,7 +573,8 @@ impl Error {
     /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
     fn describe_effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
-            (Cause::AlreadyAttempted { .. }, _) | (_, None) => None,
+            (Cause::AlreadyAttempted { .. } | Cause::IdempotencyKeyReused { .. }, _) => None,
+            (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
         }
     }

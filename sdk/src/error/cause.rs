@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 
+use chrono::{DateTime, Utc};
 use http::StatusCode;
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
         rate::queue::LateAdmission,
     },
     value::{
+        AgentId,
         format_duration::format_seconds,
         message::{Message, Setting},
     },
@@ -44,6 +46,11 @@ pub(crate) enum Cause {
         request_differs: bool,
         /// The error of the caller's `resolve`, if it was called for the row and failed.
         resolve_error: Option<ResolveError>,
+    },
+    /// The ledger has the key with an agent that was created from other data.
+    IdempotencyKeyReused {
+        agent_id: Option<AgentId>,
+        sent_at: Option<DateTime<Utc>>,
     },
     /// The index of the first row with the same key.
     DuplicateKey(usize),
@@ -78,6 +85,7 @@ impl Cause {
             Cause::Cancelled(_) => ErrorKind::Cancelled,
             Cause::Ledger(_) => ErrorKind::Ledger,
             Cause::AlreadyAttempted { .. } => ErrorKind::AlreadyAttempted,
+            Cause::IdempotencyKeyReused { .. } => ErrorKind::IdempotencyKeyReused,
             Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
             Cause::ServiceKey(_) => ErrorKind::ServiceKey,
             Cause::Stopped { .. } => ErrorKind::Stopped,
@@ -88,6 +96,7 @@ impl Cause {
     pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
         match (self, status) {
             (Cause::AlreadyAttempted { outcome, .. }, _) => *outcome,
+            (Cause::IdempotencyKeyReused { .. }, _) => Outcome::Succeeded,
             (Cause::Stopped { .. }, _) => Outcome::NotSent,
             (Cause::Transport(cause), status) => cause.outcome(status),
             // The head of the response determines the outcome, however much of the body followed.
@@ -132,6 +141,9 @@ impl Cause {
                     false => text.into(),
                 }
             }
+            Cause::IdempotencyKeyReused { .. } => "an agent was created earlier with this idempotency key from other data; \
+                 nothing was sent. The API cannot change an agent: if this is another agent, give it a key of its own"
+                .into(),
             Cause::DuplicateKey(first) => format!(
                 "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
                  its own"

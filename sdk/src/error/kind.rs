@@ -56,6 +56,10 @@ named_enum! {
         /// job is sending it, so nothing was sent. [`Error::outcome`](crate::Error::outcome) and
         /// [`Error::is_in_flight`](crate::Error::is_in_flight) distinguish these cases.
         AlreadyAttempted = "already_attempted",
+        /// The idempotency key of a [`CreateOnce`](crate::CreateOnce) belongs to an agent that was created from other data, so
+        /// nothing was sent. Troubleshooting: [`Error::created_agent_id`](crate::Error::created_agent_id) is that agent. If
+        /// another agent was meant, use another key.
+        IdempotencyKeyReused = "idempotency_key_reused",
         /// An earlier row of the job has the same idempotency key, so this row was not sent.
         /// [`Error::first_index`](crate::Error::first_index) is the index of the earlier row.
         DuplicateKey = "duplicate_key",

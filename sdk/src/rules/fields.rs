@@ -16,9 +16,6 @@ use crate::{
     value::{Json, JsonKind, Nullable},
 };
 
-/// The similarity to a documented name, from 0 to 1, from which on that name is suggested as a correction.
-const MIN_SIMILARITY: f64 = 0.85;
-
 /// The maximum number of undocumented names in an object that get a suggestion. Comparing names takes time, and a reader needs
 /// no more suggestions.
 const MAX_SUGGESTIONS: usize = 100;
@@ -193,7 +190,7 @@ pub(crate) fn check_names<'n>(
     let undocumented: BTreeSet<_> = names.filter(|name| !documented.contains(name)).collect();
     out.extend(undocumented.into_iter().enumerate().map(|(index, name)| {
         let suggestion = (index < MAX_SUGGESTIONS)
-            .then(|| find_similar(name, documented))
+            .then(|| field_names::find_similar(name, documented))
             .flatten();
         let hint = match suggestion {
             Some(suggestion) => format!("did you mean {suggestion:?}?"),
@@ -205,20 +202,4 @@ pub(crate) fn check_names<'n>(
             format!("is not a documented field; {hint}"),
         )
     }));
-}
-
-/// Returns the documented field whose name is most similar to an undocumented name, if it is similar enough.
-fn find_similar<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
-    let normalized_name = normalize_name(name);
-    let similarity = |known: &str| strsim::jaro_winkler(&normalized_name, &normalize_name(known));
-    let known = documented.iter().map(|known| (similarity(known), *known));
-    let (similarity, known) = known.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
-    (similarity >= MIN_SIMILARITY).then_some(known)
-}
-
-/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because
-/// comparing long names takes much time.
-fn normalize_name(name: &str) -> String {
-    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
-    letters.take(64).flat_map(char::to_lowercase).collect()
 }

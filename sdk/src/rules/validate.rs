@@ -25,7 +25,8 @@ const MAX_SHOWN: usize = 100;
 /// A violation of a rule in a request.
 ///
 /// Its texts never repeat a value of the request. The pointer is exact; `Display` and `Debug` show `*` in place of names that
-/// are not in the specification, because such names may be personal data.
+/// are not in the specification, because such names may be personal data. They show the name of an unknown field that resembles a
+/// documented one, because it is a misspelling.
 ///
 /// ```
 /// use dealkit::{Violation, ViolationCode};
@@ -56,9 +57,15 @@ impl Violation {
         }
     }
 
-    /// Returns the pointer for messages, with `*` in place of each name that is not in the specification.
+    /// Returns the pointer for messages, with `*` in place of each name that is not in the specification. The misspelt name of a
+    /// documented field stays.
     pub fn masked_pointer(&self) -> String {
-        field_names::mask_pointer(&self.pointer)
+        match self.code {
+            ViolationCode::UnknownField if field_names::is_misspelling(&self.pointer) => {
+                self.pointer.clone()
+            }
+            _ => field_names::mask_pointer(&self.pointer),
+        }
     }
 
     /// Returns the location for messages: the masked pointer, or a name for the whole body.

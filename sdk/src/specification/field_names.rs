@@ -3,8 +3,11 @@
 
 use crate::value::JsonKind;
 
+/// The similarity to a documented name, from 0 to 1, from which on that name is suggested as a correction.
+const MIN_SIMILARITY: f64 = 0.85;
+
 /// The fields of the request "Create agent".
-pub(crate) const CREATE_AGENT_FIELD_NAMES: &[&str] = &[
+pub const CREATE_AGENT_FIELD_NAMES: &[&str] = &[
     "email",
     "first_name",
     "last_name",
@@ -72,6 +75,35 @@ pub(crate) fn is_documented(name: &str) -> bool {
     RESPONSE_FIELD_NAMES.contains(&name)
         || CREATE_AGENT_FIELD_NAMES.contains(&name)
         || PROFILE_FIELD_NAMES.contains(&name)
+}
+
+/// Returns the documented field whose name is most similar to an undocumented name, if it is similar enough.
+pub(crate) fn find_similar<'n>(name: &str, documented: &[&'n str]) -> Option<&'n str> {
+    let normalized_name = normalize_name(name);
+    let similarity = |known: &str| strsim::jaro_winkler(&normalized_name, &normalize_name(known));
+    let known = documented.iter().map(|known| (similarity(known), *known));
+    let (similarity, known) = known.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+    (similarity >= MIN_SIMILARITY).then_some(known)
+}
+
+/// Normalizes a name for comparison: `externalId` and `external_id` are equal. Only the first 64 characters count, because
+/// comparing long names takes much time.
+fn normalize_name(name: &str) -> String {
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    letters.take(64).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns whether a pointer into a request ends with the misspelt name of a documented field. Such a name is no personal data.
+pub(crate) fn is_misspelling(pointer: &str) -> bool {
+    let (name, documented) = match pointer.strip_prefix("/profile/") {
+        Some(name) => (name, PROFILE_FIELD_NAMES),
+        None => (
+            pointer.strip_prefix('/').unwrap_or_default(),
+            CREATE_AGENT_FIELD_NAMES,
+        ),
+    };
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    name.chars().all(is_word) && find_similar(name, documented).is_some()
 }
 
 /// Escapes a name as a token of a JSON pointer (RFC 6901).

@@ -96,3 +96,30 @@ fn the_pointer_of_a_violation_is_exact_and_shown_with_masked_names() {
         assert!(serde_json::to_string(&problem).unwrap().contains(pointer));
     }
 }
+
+#[test]
+fn the_misspelt_name_of_a_field_is_shown_and_other_unknown_names_are_masked() {
+    for (pointer, shown) in [
+        ("/frst_name", "/frst_name"),
+        ("/Email", "/Email"),
+        ("/profile/exernal_id", "/profile/exernal_id"),
+        ("/profile/teir", "/profile/teir"),
+        // The field of another object, or another level.
+        ("/profile/frst_name", "/profile/*"),
+        ("/profile/clientMetadata/teir", "/profile/clientMetadata/*"),
+        ("/jane@example.com", "/*"),
+        ("/emailjane@example.com", "/*"),
+        ("/first name", "/*"),
+        ("/5550100733", "/*"),
+        ("/", "/"),
+        ("", ""),
+    ] {
+        let violation = Violation::new(pointer, ViolationCode::UnknownField, "is unknown");
+        assert_eq!(violation.masked_pointer(), shown);
+        let text = format!("{violation} {violation:?}");
+        assert!(!text.contains("jane") && !text.contains("555"), "{text}");
+        // The value of a misspelt field is not the violation.
+        let of_value = Violation::new(pointer, ViolationCode::WrongType, "must be a string");
+        assert_eq!(of_value.masked_pointer() == pointer, pointer.len() < 2);
+    }
+}

@@ -119,6 +119,48 @@ async fn a_key_is_sent_until_the_ledger_has_its_outcome() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_reused_for_other_data_is_an_error_with_the_agent() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::manual();
+    let client = peer.client();
+    let (created, _) = send_and_respond(&mut peer, once(&client, &ledger, "crm-4711"), 201).await;
+    created.unwrap();
+    let changed = || {
+        let create = client.agents().create(named(0, "Grace"));
+        create.once(&ledger, "crm-4711")
+    };
+    for create in [
+        changed(),
+        changed().resend_corrected().resend_unknown(),
+        changed().wait_in_flight(),
+    ] {
+        let (result, sent) = send_and_respond(&mut peer, create, 201).await;
+        let error = result.unwrap_err();
+        assert!(!sent && error.may_have_acted() && error.request_differs());
+        assert_eq!(error.kind(), ErrorKind::IdempotencyKeyReused);
+        assert_eq!(error.outcome(), Outcome::Succeeded);
+        assert_eq!(error.created_agent_id().unwrap(), "x_1");
+        assert!(error.created_agent_sent_at().is_some());
+        let message = error.to_string();
+        assert!(message.starts_with("POST /v1/agents: an agent was created earlier"));
+        assert!(
+            !message.contains("x_1") && !message.contains("4711"),
+            "{message}"
+        );
+    }
+
+    // A rejected or unknown request has no agent: the difference is reported with the recorded error.
+    for status in [422, 500] {
+        let key = status.to_string();
+        let _ = send_and_respond(&mut peer, once(&client, &ledger, &key), status).await;
+        let changed = client.agents().create(named(0, "Grace"));
+        let error = changed.once(&ledger, key).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyAttempted);
+        assert!(error.request_differs() && error.created_agent_id().is_none());
+    }
+}
+
+#[tokio::test]
 async fn the_known_outcome_is_recorded_when_the_call_or_the_client_is_dropped() {
     let (folder, ledger) = new_ledger();
     let mut peer = Peer::manual();

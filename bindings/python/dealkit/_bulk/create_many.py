@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sized
 from os import getpid
 from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
+from warnings import warn
 
 from dealkit import _native
 from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, send_answer
-from dealkit._bulk.creation import Creation, make_creation
+from dealkit._bulk.creation import Creation, CreationOfRow, make_creation
 from dealkit._bulk.progress import make_display
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.session import native_options
@@ -19,9 +20,11 @@ from dealkit._core.errors import clear_frames, clear_own_frames, make_exception,
 from dealkit._core.threads import wait_cooperatively
 from dealkit._models.agent_request import try_create_call
 from dealkit._native import Failure
+from dealkit._observe.log import find_stack_level
 from dealkit.exceptions import (
     DealkitError,
     DuplicateKeyError,
+    IdempotencyKeyReusedWarning,
     ValidationError,
     Violation,
 )
@@ -38,11 +41,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _CreationIteratorBase(Window[Creation[T]]):
+class _CreationIteratorBase(Window[CreationOfRow[T]]):
     """The common base class of CreationIterator and AsyncCreationIterator."""
 
     __slots__ = (
         "_cancelled_creations",
+        "_has_warned",
         "_key_function",
         "_key_name",
         "_ledger_error",
@@ -118,6 +122,8 @@ class _CreationIteratorBase(Window[Creation[T]]):
         self._rejections: dict[int, DealkitError] = {}
         # Results of `cancel`, by index.
         self._cancelled_creations: dict[int, Creation[T]] = {}
+        # True once the job has warned of a changed row.
+        self._has_warned = False
         self._resolve = resolve
         # The index and the row of each row in flight, by idempotency key: arguments for `resolve`.
         self._rows_by_key: dict[str, tuple[int, Any]] = {}
@@ -148,7 +154,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
     def _is_sent(self, index: int) -> bool:
         return index not in self._rejections
 
-    def _make_result(self, result: _native.BulkResult) -> Creation[T]:
+    def _make_result(self, result: _native.BulkResult) -> CreationOfRow[T]:
         index, value = result.index, result.value
         agent: Any
         error: Any
@@ -173,9 +179,9 @@ class _CreationIteratorBase(Window[Creation[T]]):
                 observer.discard()  # Nothing was sent.
         else:
             self._end_observer(index, error)
-        creation: Creation[T] = make_creation(result, agent, error)
+        creation: Any = make_creation(result, agent, error)
         self._ledger_error = creation.ledger_error or self._ledger_error
-        return creation
+        return creation  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         """Takes no further rows. Rows in flight still finish: continue to iterate for their results. A signal handler
@@ -223,9 +229,12 @@ class _CreationIteratorBase(Window[Creation[T]]):
                 del self._outgoing_results[thread]
             return [self._cancelled_creations[index] for index in sorted(self._cancelled_creations)]
 
-    def _hand_over(self) -> Creation[T]:
+    def _hand_over(self) -> CreationOfRow[T]:
         thread = get_ident()
         creation = self._outgoing_results[thread]
+        if creation.request_differs and creation.error is None and not self._has_warned:
+            self._has_warned = True
+            _warn_of_changed_row(creation.index)
         is_raised = creation.error is not None and not self._returns_errors
         if is_raised:
             self._stop_on_exception()
@@ -292,7 +301,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         self._hide_progress()
 
 
-class CreationIterator(_CreationIteratorBase[T], SyncWindow[Creation[T]]):
+class CreationIterator(_CreationIteratorBase[T], SyncWindow[CreationOfRow[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, Ctrl-C, or an
@@ -327,7 +336,7 @@ class CreationIterator(_CreationIteratorBase[T], SyncWindow[Creation[T]]):
             self.cancel()
 
 
-class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[Creation[T]]):
+class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[CreationOfRow[T]]):
     """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, cancellation of the
@@ -396,6 +405,14 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
         raise TypeError(f"rows must be an iterable of mappings, not {kind}")
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
+
+
+def _warn_of_changed_row(index: int) -> None:
+    message = (
+        f"the agent of row {index} was created earlier from other data; the change was not sent. Further such rows of this "
+        "job are not reported here: see request_differs of their results"
+    )
+    warn(message, IdempotencyKeyReusedWarning, stacklevel=find_stack_level())
 
 
 def _check_ledger_arguments(ledger: Any, key: Any, resolve: Any, **flags: Any) -> str | None:

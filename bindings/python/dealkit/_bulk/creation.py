@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
 from dealkit import _native
 from dealkit._core.arguments import check_bools, file_path
@@ -37,18 +37,19 @@ class Creation(Generic[T]):
     ...         print(creation.outcome, creation.error)
     """
 
-    __slots__ = (
-        "agent",
-        "agent_id",
-        "error",
-        "index",
-        "key",
-        "ledger_error",
-        "outcome",
-        "from_ledger",
-        "request_differs",
-        "sent_at",
-    )
+    if not TYPE_CHECKING:
+        __slots__ = (
+            "agent",
+            "agent_id",
+            "error",
+            "index",
+            "key",
+            "ledger_error",
+            "outcome",
+            "from_ledger",
+            "request_differs",
+            "sent_at",
+        )
 
     def __init__(
         self,
@@ -65,12 +66,6 @@ class Creation(Generic[T]):
     ) -> None:
         self.index: Final = index
         """The position of the row in the input, from 0. For ``create_once``, 0."""
-        self.agent: Final = agent
-        """The agent that this run created, or None. With ``with_raw_response``, the whole response."""
-        self.agent_id: Final[str | None] = agent_id if agent_id is not None else getattr(agent, "id", None)
-        """The identifier of the agent, if it is known. (With ``with_raw_response``, use ``agent.parse().id``.)"""
-        self.error: Final = error
-        """The error of a failed create, with its ``index``. None if the agent was created."""
         self.outcome: Final[Outcome] = "succeeded" if error is None else error.outcome
         """``"succeeded"`` if the agent was created, or the outcome of the error. ``"not_sent"`` and ``"rejected"``:
         there is no agent. ``"unknown"``: there may be an agent. ``"succeeded"`` with an error: there is an agent, but
@@ -88,14 +83,29 @@ class Creation(Generic[T]):
         """True if the row has changed since an earlier run sent it. The change was not sent."""
         self.ledger_error: Final = ledger_error
         """The error of writing the result to the ledger, if that failed. A later run treats the outcome as unknown."""
+        if not TYPE_CHECKING:
+            self.agent = agent
+            self.agent_id = agent_id if agent_id is not None else getattr(agent, "id", None)
+            self.error = error
 
-    @property
-    def result(self) -> Literal["created", "already_created", "failed"]:
-        """``"created"``: this run created the agent. ``"already_created"``: an earlier run created it. ``"failed"``:
-        there is an ``error``, whose ``outcome`` says whether the agent may exist."""
-        if self.error is not None:
-            return "failed"
-        return "already_created" if self.from_ledger else "created"
+    if TYPE_CHECKING:
+        # Type checkers infer from `result` which of these attributes are not None.
+        result: Literal["created", "already_created", "failed"]
+        agent: ClassVar[_AgentOrNone]
+        """The agent that this run created, or None. With ``with_raw_response``, the whole response."""
+        agent_id: ClassVar[_AgentIdOrNone]
+        """The identifier of the agent, if it is known. (With ``with_raw_response``, use ``agent.parse().id``.)"""
+        error: ClassVar[_ErrorOrNone]
+        """The error of a failed create, with its ``index``. None if the agent was created."""
+    else:
+
+        @property
+        def result(self) -> Literal["created", "already_created", "failed"]:
+            """``"created"``: this run created the agent. ``"already_created"``: an earlier run created it. ``"failed"``:
+            there is an ``error``, whose ``outcome`` says whether the agent may exist."""
+            if self.error is not None:
+                return "failed"
+            return "already_created" if self.from_ledger else "created"
 
     def _arguments(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in _ARGUMENTS)
@@ -112,6 +122,59 @@ class Creation(Generic[T]):
     def __repr__(self) -> str:
         shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
         return f"Creation({shown}{', from_ledger=True' if self.from_ledger else ''})"
+
+
+if TYPE_CHECKING:
+
+    class CreatedNow(Creation[T]):
+        """A ``Creation`` whose agent was created by this run."""
+
+        result: Literal["created"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    class CreatedEarlier(Creation[T]):
+        """A ``Creation`` whose agent was created by an earlier run."""
+
+        result: Literal["already_created"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    class FailedCreation(Creation[T]):
+        """A ``Creation`` with an error."""
+
+        result: Literal["failed"]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    class _AgentOrNone:
+        """The type of ``agent``, which depends on ``result``."""
+
+        @overload
+        def __get__(self, creation: CreatedNow[T], creation_class: object = None) -> T: ...
+        @overload
+        def __get__(self, creation: CreatedEarlier[T] | FailedCreation[T], creation_class: object = None) -> None: ...
+        @overload
+        def __get__(self, creation: Creation[T], creation_class: object = None) -> T | None: ...
+        def __get__(self, creation: Any, creation_class: object = None) -> Any: ...
+
+    class _AgentIdOrNone:
+        """The type of ``agent_id``, which depends on ``result``."""
+
+        @overload
+        def __get__(self, creation: CreatedNow[_native.Agent], creation_class: object = None) -> str: ...
+        @overload
+        def __get__(self, creation: Creation[Any], creation_class: object = None) -> str | None: ...
+        def __get__(self, creation: Any, creation_class: object = None) -> Any: ...
+
+    class _ErrorOrNone:
+        """The type of ``error``, which depends on ``result``."""
+
+        @overload
+        def __get__(self, creation: CreatedNow[Any] | CreatedEarlier[Any], creation_class: object = None) -> None: ...
+        @overload
+        def __get__(self, creation: FailedCreation[Any], creation_class: object = None) -> DealkitError: ...
+        @overload
+        def __get__(self, creation: Creation[Any], creation_class: object = None) -> DealkitError | None: ...
+        def __get__(self, creation: Any, creation_class: object = None) -> Any: ...
+
+    CreationOfRow: TypeAlias = CreatedNow[T] | CreatedEarlier[T] | FailedCreation[T]
+else:
+    CreatedNow = CreatedEarlier = FailedCreation = CreationOfRow = Creation
 
 
 def _restore(*arguments: Any) -> Creation[Any]:

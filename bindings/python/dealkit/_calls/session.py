@@ -10,6 +10,7 @@ from dealkit._calls.key_provider import KeyProvider, answer_queued_requests
 from dealkit._core.errors import sealed, unwrap
 from dealkit._core.options import CallOptions, call_settings, client_settings, pairs
 from dealkit._core.threads import wait_cooperatively
+from dealkit._observe.log import write_log_to_stderr
 from dealkit._observe.observer import observe_call
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Session:
 def open_session(options: dict[str, Any], shared: Session | None, is_async: bool) -> Session:
     """Opens a session with a client's options. The session shares the connections of ``shared`` if the options permit
     it."""
+    write_log_to_stderr()
     if options.get("headers") is not None:
         options["headers"] = pairs("headers", options["headers"])
     options = _complete_from_environment(options)

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from types import ModuleType
+from warnings import catch_warnings
 
-from dealkit import DealkitError
+from dealkit import DealkitError, IdempotencyKeyReusedWarning
 from dealkit._cli.arguments import parse_arguments
 from dealkit._cli.error_messages import to_command_error
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A stream whose encoding lacks a character prints a replacement character instead of failing.
         if stream is not None:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    with Signals() as signals:
+    # The report names the rows that have changed, so the warning is not shown.
+    with Signals() as signals, catch_warnings(action="ignore", category=IdempotencyKeyReusedWarning):
         try:
             try:
                 code = _run_command(sys.argv[1:] if arguments is None else arguments, signals)

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import date
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, Unpack, overload
 
 from dealkit import _native
 from dealkit._bulk.callbacks import Resolve
 from dealkit._bulk.create_many import AsyncCreationIterator, CreationIterator
-from dealkit._bulk.creation import Creation, make_create_once, send_create_once, send_create_once_async
+from dealkit._bulk.creation import (
+    CreatedEarlier,
+    CreatedNow,
+    make_create_once,
+    send_create_once,
+    send_create_once_async,
+)
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.retrieve_many import AsyncDealIterator, DealIterator
 from dealkit._calls.session import Session
@@ -80,6 +86,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     """Calls on agents."""
 
     __slots__ = ()
+    _resource_name: ClassVar = "agents"
 
     @sealed
     def create(
@@ -164,6 +171,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         key before the request is sent, and the outcome before you receive it. A crash therefore cannot lead to a second
         agent.
 
+        An ``IdempotencyKeyReusedError`` means that an agent was created with this key from other data. Its ``agent_id`` is
+        that agent. Nothing was sent, because the API cannot change an agent.
+
         An ``AlreadyAttemptedError`` means that nothing was sent, for one of three reasons:
 
         - ``in_flight`` is true: another call or job is sending the same key now. Try again shortly.
@@ -200,11 +210,14 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         Raises:
             AlreadyAttemptedError: The ledger has the key, with no agent or an unknown outcome.
+            IdempotencyKeyReusedError: The ledger has the key, with an agent that was created from other data.
             LedgerError: The ledger cannot be used. Nothing was sent.
             DealkitError: Any error that ``create`` raises.
         """
         fields: dict[str, Any] = {**arguments}
         options = {name: fields.pop(name) for name in CallOptions.__annotations__ if name in fields}
+        if not fields.keys() <= CreateAgentParams.__annotations__.keys():
+            raise TypeError("unexpected keyword argument")  # `sealed` completes the message.
         call = make_create_once(
             make_create_call(fields, validate),
             idempotency_key=idempotency_key,
@@ -264,7 +277,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         A result that the ledger has from an earlier run is marked ``from_ledger``. It depends on the recorded outcome:
 
-        - The agent was created: the result has its ``agent_id``.
+        - The agent was created: the result has its ``agent_id``. If the row has changed since, the change is not sent:
+          ``request_differs`` is true, and the job emits an ``IdempotencyKeyReusedWarning``, once.
         - The service rejected the row: the result has an ``AlreadyAttemptedError``. To have the corrected row sent, use
           ``resend_corrected``, or record that the row has no agent with ``dealkit.ledger.resolve``. But if the row was
           rejected for a reason unrelated to its content (a 401, 404, 429 or a redirect, for example), it is sent again
@@ -357,6 +371,7 @@ class DealCalls(_Calls, Generic[Retrieved, Retrievals, RetrievalsOrErrors]):
     """Calls on deals."""
 
     __slots__ = ()
+    _resource_name: ClassVar = "deals"
 
     @sealed
     def retrieve(self, id: str, **options: Unpack[CallOptions]) -> Retrieved:
@@ -458,16 +473,20 @@ class AsyncDealCalls(DealCalls[Retrieved, Retrievals, RetrievalsOrErrors]):
 
 
 # The calls of each resource, with their return types in each style.
-Agents: TypeAlias = AgentCalls[Agent, Creation[Agent], CreationIterator[Agent]]
+Agents: TypeAlias = AgentCalls[Agent, CreatedNow[Agent] | CreatedEarlier[Agent], CreationIterator[Agent]]
 RawAgents: TypeAlias = AgentCalls[
-    RawResponse[Agent], Creation[RawResponse[Agent]], CreationIterator[RawResponse[Agent]]
+    RawResponse[Agent],
+    CreatedNow[RawResponse[Agent]] | CreatedEarlier[RawResponse[Agent]],
+    CreationIterator[RawResponse[Agent]],
 ]
 AsyncAgents: TypeAlias = AsyncAgentCalls[
-    Coroutine[Any, Any, Agent], Coroutine[Any, Any, Creation[Agent]], AsyncCreationIterator[Agent]
+    Coroutine[Any, Any, Agent],
+    Coroutine[Any, Any, CreatedNow[Agent] | CreatedEarlier[Agent]],
+    AsyncCreationIterator[Agent],
 ]
 AsyncRawAgents: TypeAlias = AsyncAgentCalls[
     Coroutine[Any, Any, RawResponse[Agent]],
-    Coroutine[Any, Any, Creation[RawResponse[Agent]]],
+    Coroutine[Any, Any, CreatedNow[RawResponse[Agent]] | CreatedEarlier[RawResponse[Agent]]],
     AsyncCreationIterator[RawResponse[Agent]],
 ]
 Deals: TypeAlias = DealCalls[Deal, DealIterator[Deal], DealIterator[Deal | DealkitError]]

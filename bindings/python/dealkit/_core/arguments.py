@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from os import PathLike, fsdecode
 
 
@@ -36,3 +37,12 @@ def file_path(name: str, value: object, alternative: str = "") -> str:
     if not isinstance(value, str | bytes | PathLike):
         raise TypeError(f"{name} must be the path of a file{alternative}, not {type(value).__name__}")
     return fsdecode(value)
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Returns the end of a message about an unknown name: the most similar of the known names, if there is one."""
+    # Imported here, because only errors need it.
+    from difflib import get_close_matches
+
+    similar_names = get_close_matches(name, names, n=1)
+    return f"; did you mean {similar_names[0]!r}?" if similar_names else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dealkit import _native
 from dealkit._core.errors import sealed, unwrap
+from dealkit._models.fields import describe_model, format_type
 from dealkit._models.methods import ModelMethods, build_model
 from dealkit._native import RawJson, RawResponse, _Model
 from dealkit.enums import Role
@@ -28,6 +29,28 @@ def _construct(cls: Any, **attributes: Any) -> Any:
 
 
 _CONSTRUCT: Any = staticmethod(_construct)
+
+
+class _SignatureGetter:
+    """Makes the signature of a model's constructor when ``help`` or an editor asks for it."""
+
+    def __get__(self, model: object, model_class: Any) -> Any:
+        # Imported here, because it takes long to import.
+        from inspect import Parameter, Signature
+
+        parameters = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if presence == "required" else None,
+                annotation=format_type(kind, presence),
+            )
+            for name, _, kind, presence, *_ in model_class.__dealkit_fields__
+        ]
+        parameters.append(
+            Parameter("extra", Parameter.KEYWORD_ONLY, default=None, annotation="Mapping[str, Any] | None")
+        )
+        return Signature(parameters)
 
 
 def _object_property(wire_name: str, doc: str) -> property:
@@ -91,12 +114,15 @@ def _complete_native_classes() -> None:
     context = Context(prec=38, Emin=-99, Emax=99, clamp=0, traps=[Inexact])
     _native.prepare(Decimal, context, {role.value: role for role in Role}, gc)
     _add_methods(_Model, ModelMethods)
+    base_class: Any = _Model
+    base_class.__signature__ = _SignatureGetter()
     for model in MODELS:
         model.__new__ = _CONSTRUCT
         fields = model.__dealkit_fields__
         for name, wire_name, kind, _, _, doc in fields:
             if kind == "object":
                 setattr(model, name, _object_property(wire_name, doc))
+        model.__doc__ = describe_model(model)
         model._comparison_values = attrgetter(*(name for name, *_ in fields), "extra")
         model._hashable_values = attrgetter(
             *(name for name, _, kind, *_ in fields if kind not in ("object", "strings"))

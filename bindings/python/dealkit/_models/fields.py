@@ -40,6 +40,23 @@ def format_type(kind: str, presence: str) -> str:
     return annotation if presence == "required" or kind == "strings" else f"{annotation} | None"
 
 
+_FIELDS_HEADING = "\n\nAttributes:\n"
+
+
+def describe_model(model: Any) -> str:
+    """Returns the docstring of a model with the types and descriptions of its fields, for ``help()``."""
+    lines = [
+        f"    {name} ({format_type(kind, presence)}): {' '.join(doc.split())}"
+        for name, _, kind, presence, _, doc in model.__dealkit_fields__
+    ]
+    return f"{model.__doc__}{_FIELDS_HEADING}" + "\n".join(lines)
+
+
+def read_summary(model: Any) -> str:
+    """Returns the docstring of a model without the descriptions of its fields."""
+    return str(model.__doc__).partition(_FIELDS_HEADING)[0]
+
+
 class Field(NamedTuple):
     """A field of a model; ``fields`` lists them."""
 

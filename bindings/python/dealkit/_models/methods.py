@@ -13,10 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dealkit import _native
+from dealkit._core.arguments import suggest_name
 from dealkit._core.builtin_types import to_builtin_types
 from dealkit._core.errors import sealed, unwrap
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, ClassVar, Literal, Self
 
     from dealkit._models.unreadable import UnreadableField
@@ -97,7 +99,7 @@ def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]
         if name == "extra" or value is None:
             continue
         if name not in fields:
-            raise TypeError(f"{label} has no attribute {name}")
+            raise TypeError(f"{label} has no attribute {name!r}{suggest_name(name, (*fields, 'extra'))}")
         wire_name, kind = fields[name]
         if wire_name not in extra_fields:
             document[wire_name] = _to_json_value(f"{label}.{name}", kind, value)
@@ -220,14 +222,15 @@ class ModelMethods:
             attributes["extra"] = dict(self.extra)
         return attributes
 
-    def replace(self, /, **changes: Any) -> Self:
-        """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also works."""
-        return _replace_attributes(self, changes)  # type: ignore[no-any-return]
-
     if not TYPE_CHECKING:
-        replace = sealed(replace)
+        # The stub of each model has these methods, with the model's attributes as keywords.
+        @sealed
+        def replace(self, /, **changes: Any) -> Self:
+            """Returns a copy with new values for the given attributes. From Python 3.13 on, ``copy.replace`` also
+            works."""
+            return _replace_attributes(self, changes)
 
-    __replace__ = replace
+        __replace__ = replace
 
     def __eq__(self, other: object, /) -> bool:
         if type(self) is not type(other):
@@ -247,6 +250,25 @@ class ModelMethods:
         from dealkit._models.model_repr import format_model
 
         return format_model(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Prints the model in IPython, with each attribute on a line of its own. Shows the values that ``repr`` shows."""
+        from dealkit._models.model_repr import print_tree
+
+        print_tree(self, printer)
+
+    def _repr_html_(self) -> str:
+        """Returns the model as HTML for a notebook: a tree whose nested models can be expanded. Shows the values that
+        ``repr`` shows."""
+        from dealkit._models.model_repr import format_html
+
+        return format_html(self)
+
+    def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
+        """Yields the attributes for ``rich.pretty``. Shows the values that ``repr`` shows."""
+        from dealkit._models.model_repr import list_shown_attributes
+
+        return list_shown_attributes(self)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any, /) -> Any:

@@ -10,8 +10,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import partial, update_wrapper
+from inspect import cleandoc
 from math import isfinite
-from typing import Any, get_type_hints
+from typing import Any
 
 from pydantic import GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -19,7 +20,9 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from dealkit import _native
 from dealkit._core.builtin_types import to_builtin_types
 from dealkit._models.agent_request import list_violations
-from dealkit._models.fields import fields
+from dealkit._models.fields import fields, read_summary
+from dealkit._models.request_schema import CREATE_AGENT, PROFILE, PROFILE_EXAMPLES, PROFILE_NAMES
+from dealkit.enums import Role
 
 Location = tuple[str | int, ...]
 
@@ -43,6 +46,7 @@ def model_schema(model: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         _name_validator(_validate_model, model),
         core_schema.typed_dict_schema(field_schemas, cls=model, extra_behavior="allow"),
         ref=_schema_reference(model),
+        metadata={"pydantic_js_updates": {"description": cleandoc(read_summary(model))}},
         serialization=core_schema.plain_serializer_function_ser_schema(_serialize, info_arg=True),
     )
 
@@ -71,7 +75,9 @@ def _validate_model(model: Any, value: Any, _: object) -> Any:
     if not isinstance(outcome, _native.Failure):
         return outcome
     _, _, attributes = outcome.parts()
-    raise _validation_error(model, [("dealkit_decode", attributes["detail"], _parse_pointer(attributes["pointer"]))])
+    # Undocumented names become ``*``.
+    location = _parse_pointer(_native.violation_texts(attributes["pointer"], "", "")[0])
+    raise _validation_error(model, [("dealkit_decode", attributes["detail"], location)])
 
 
 def _validation_error(validated_class: Any, problems: Iterable[tuple[str, str, Location]]) -> ValidationError:
@@ -177,15 +183,25 @@ def _serialize_field(kind: str, value: Any) -> Any:
 
 
 def params_schema(typed_dict: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """Returns the schema of a request's arguments, or of its profile. The native core validates both."""
+    """Returns the schema of a request's arguments, or of its profile. The native core validates both. The JSON schema of
+    each field is the contract's.
+    """
+    is_profile = "profile" not in typed_dict.__annotations__
+    properties = PROFILE if is_profile else CREATE_AGENT
+    nested_types = {} if is_profile else {"profile": typed_dict.__annotations__["profile"], "role": Role}
     field_schemas = {
-        name: core_schema.typed_dict_field(handler.generate_schema(hint), required=name in typed_dict.__required_keys__)
-        for name, hint in get_type_hints(typed_dict).items()
+        name: core_schema.typed_dict_field(
+            handler.generate_schema(nested_types[name]) if name in nested_types else core_schema.any_schema(),
+            required=name in typed_dict.__required_keys__,
+            metadata={"pydantic_js_updates": properties[name]},
+        )
+        for name in typed_dict.__annotations__
     }
     return core_schema.no_info_wrap_validator_function(
-        _name_validator(_validate_arguments if "profile" in field_schemas else _validate_profile, typed_dict),
+        _name_validator(_validate_profile if is_profile else _validate_arguments, typed_dict),
         core_schema.typed_dict_schema(field_schemas, cls=typed_dict, extra_behavior="forbid"),
         ref=_schema_reference(typed_dict),
+        metadata={"pydantic_js_updates": {"examples": PROFILE_EXAMPLES}} if is_profile else None,
     )
 
 
@@ -193,16 +209,11 @@ def _validate_arguments(typed_dict: Any, value: Any, _: object) -> dict[str, Any
     """Returns the arguments, if the native core accepts them."""
     if not isinstance(value, Mapping):
         raise _validation_error(typed_dict, [("dict_type", "Input should be an object", ())])
-    arguments = {name: item for name, item in value.items() if name in typed_dict.__annotations__}
-    problems: list[tuple[str, str, Location]] = [
-        ("extra_forbidden", "Extra inputs are not permitted", (str(name),)) for name in value if name not in arguments
-    ]
+    arguments = {**value}
     try:
-        violations = list_violations({**arguments})
+        problems = _list_problems(arguments)
     except (TypeError, ValueError) as error:
-        problems.append(("dealkit_invalid", str(error), ()))
-    else:
-        problems += [(violation.code, violation.detail, _parse_pointer(violation.pointer)) for violation in violations]
+        problems = [("dealkit_invalid", str(error), ())]
     if problems:
         raise _validation_error(typed_dict, problems)
     return arguments
@@ -210,18 +221,33 @@ def _validate_arguments(typed_dict: Any, value: Any, _: object) -> dict[str, Any
 
 def _validate_profile(typed_dict: Any, value: Any, _: object) -> dict[str, Any]:
     """Returns the profile, if the native core accepts it."""
-    violations = [
-        violation for violation in list_violations({"profile": value}) if violation.pointer.startswith("/profile")
+    problems = [
+        (kind, text, location[1:])
+        for kind, text, location in _list_problems({"profile": value})
+        if location[:1] == ("profile",)
     ]
-    if violations:
-        raise _validation_error(
-            typed_dict,
-            [(violation.code, violation.detail, _parse_pointer(violation.pointer)[1:]) for violation in violations],
-        )
+    if problems:
+        raise _validation_error(typed_dict, problems)
     return {**value}
 
 
+def _list_problems(arguments: dict[Any, Any]) -> list[tuple[str, str, Location]]:
+    """Returns the violations of the rules in the arguments of ``create``. Their locations have the names that the
+    arguments have.
+    """
+    problems: list[tuple[str, str, Location]] = []
+    profile = arguments.get("profile")
+    for violation in list_violations(arguments):
+        kind = "extra_forbidden" if violation.code == "unknown_field" else violation.code
+        location = _parse_pointer(_native.violation_texts(*violation)[0])
+        if len(location) == 1 and kind == "extra_forbidden":
+            location = (violation.pointer[1:].replace("~1", "/").replace("~0", "~"),)
+        elif location[:1] == ("profile",) and isinstance(profile, Mapping):
+            location = tuple(PROFILE_NAMES.get(step, step) if step not in profile else step for step in location)
+        problems.append((kind, violation.detail, location))
+    return problems
+
+
 def _parse_pointer(pointer: str) -> Location:
-    """Splits a JSON pointer into the steps of a pydantic location, with ``*`` in place of undocumented names."""
-    masked_pointer = _native.violation_texts(pointer, "", "")[0]
-    return tuple(int(name) if name.isdecimal() else name for name in masked_pointer.split("/")[1:])
+    """Splits a JSON pointer into the steps of a pydantic location."""
+    return tuple(int(name) if name.isdecimal() else name for name in pointer.split("/")[1:])

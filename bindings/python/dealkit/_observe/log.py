@@ -3,12 +3,15 @@
 There is one record at the end of each call, at level WARNING if the call failed. There is one for each retry, and one
 for each pause of all calls. There is one at level INFO for each response with unreadable fields that were skipped, and
 one at level DEBUG for the last attempt of each call.
+
+``DEALKIT_LOG`` is the environment variable that has these records written to standard error.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import wraps
+from os import environ
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +23,39 @@ if TYPE_CHECKING:
 
 # The shortest wait, in seconds, that messages mention.
 _MIN_SHOWN_WAIT = 0.01
+
+
+_LOG_VARIABLE = "DEALKIT_LOG"
+_LOG_FORMAT = "[%(asctime)s - %(name)s - %(levelname)s - %(filename)s:%(lineno)d] %(message)s"
+_LOG_LEVELS = ("debug", "info", "warning")
+
+
+def write_log_to_stderr() -> None:
+    """Writes the log to standard error if ``DEALKIT_LOG`` names a level. If the application has handlers of its own, they
+    get the records instead.
+
+    Raises:
+        ConfigError: The variable names no level.
+    """
+    level = environ.get(_LOG_VARIABLE, "").lower()
+    if not level:
+        return
+    if level not in _LOG_LEVELS:
+        from dealkit.exceptions import ConfigError
+
+        raise ConfigError(f"the environment variable {_LOG_VARIABLE} must be debug, info or warning, or not be set")
+    # Imported here, because an application without a log does not need it.
+    import logging
+
+    logger = logging.getLogger("dealkit")
+    logger.setLevel(level.upper())
+    if any(handler.name == _LOG_VARIABLE for handler in logger.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.name = _LOG_VARIABLE
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    handler.addFilter(lambda record: {*logger.handlers, *logging.getLogger().handlers} == {handler})
+    logger.addHandler(handler)
 
 
 def guarded(function: F) -> F:
@@ -60,11 +96,12 @@ def write_record(logger: logging.Logger, level: int, fields: dict[str, Any]) -> 
         event_text = f"{_format_result(fields)}, all calls pause for {fields['dealkit.delay']:.3f} s"
     extra = {name.replace(".", "_"): value for name, value in fields.items() if name != "message"}
     arguments = (fields["http.request.method"], fields["url.template"], event_text)
-    logger.log(level, "%s %s: %s", *arguments, extra=extra, stacklevel=_stack_level())
+    logger.log(level, "%s %s: %s", *arguments, extra=extra, stacklevel=find_stack_level())
 
 
-def _stack_level() -> int:
-    """Returns the ``stacklevel`` with which a log record names the file and line of the code that called dealkit."""
+def find_stack_level() -> int:
+    """Returns the ``stacklevel`` with which a log record or a warning names the file and line of the code that called
+    dealkit."""
     frame, stack_level = sys._getframe(1), 1
     while frame.f_globals.get("__name__", "").partition(".")[0] == "dealkit":
         if frame.f_back is None:

@@ -77,7 +77,7 @@ class CallObserver:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.flush()
         if self._end_event is None and (
-            error is None or getattr(error, "kind", None) in ("already_attempted", "ledger")
+            error is None or getattr(error, "kind", None) in ("already_attempted", "idempotency_key_reused", "ledger")
         ):
             self.discard()  # Nothing was sent: the ledger had the result, or could not be used.
         else:

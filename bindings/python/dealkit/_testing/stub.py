@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dealkit import Agent, ConfigError, CreateAgentParams, Creation, Deal, DealkitError
+from dealkit import (
+    Agent,
+    ConfigError,
+    CreateAgentParams,
+    Creation,
+    Deal,
+    DealkitError,
+    IdempotencyKeyReusedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,19 +30,22 @@ class _StubAgents:
 
     def __init__(self, create: Callable[..., Agent | DealkitError] | None) -> None:
         self._create = create
-        self._agent_ids: dict[str, str | None] = {}
+        # The arguments and the identifier of the agent of each idempotency key.
+        self._created_agents: dict[str, tuple[dict[str, Any], str | None]] = {}
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         return _call_function("create", self._create, **agent)
 
     def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
-        # Returns the existing agent for a known idempotency key, as a call with a ledger does.
-        if idempotency_key in self._agent_ids:
-            agent_id = self._agent_ids[idempotency_key]
-            return Creation(index=0, key=idempotency_key, agent_id=agent_id, from_ledger=True)
         agent: Any = {name: value for name, value in arguments.items() if name in CreateAgentParams.__annotations__}
+        # Returns the existing agent for a known idempotency key, as a call with a ledger does.
+        if idempotency_key in self._created_agents:
+            created_agent, agent_id = self._created_agents[idempotency_key]
+            if agent != created_agent:
+                raise IdempotencyKeyReusedError("an agent was created earlier from other data", agent_id=agent_id)
+            return Creation(index=0, key=idempotency_key, agent_id=agent_id, from_ledger=True)
         creation = Creation(index=0, key=idempotency_key, agent=self.create(**agent))
-        self._agent_ids[idempotency_key] = creation.agent_id
+        self._created_agents[idempotency_key] = agent, creation.agent_id
         return creation
 
 
@@ -96,7 +107,7 @@ class Stub:
         Args:
             create: A function that returns the result of ``agents.create`` for its keyword arguments. If the function
                 returns an exception, the call raises it. ``agents.create_once`` also calls the function, once for each
-                idempotency key.
+                idempotency key, and raises ``IdempotencyKeyReusedError`` if a key comes with other data.
             retrieve: A function that returns the result of ``deals.retrieve`` for an identifier. If the function
                 returns an exception, the call raises it.
         """

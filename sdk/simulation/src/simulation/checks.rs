@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use dealkit::{Created, Creation, ErrorKind, Outcome, ledger::memory::CommittedEntry};
+use dealkit::{AgentId, Created, Creation, ErrorKind, Outcome, ledger::memory::CommittedEntry};
 use tokio::time::Instant;
 
 use super::{NO_LEDGER_PREFIX, ResultWithoutAgent, Simulation};
@@ -148,17 +148,22 @@ impl Simulation {
         };
         let was_resolved = self.state().resolved.contains(&key);
         let was_resent = self.state().sent_again.contains(&key);
+        // Another job may have claimed the row to ask about it since then.
+        let is_recorded_agent = |agent_id: Option<&AgentId>| {
+            agent_id.is_none()
+                || was_resent && agent.is_some()
+                || state == "sending"
+                || agent.as_deref() == agent_id.map(|id| id.as_str())
+        };
         let is_recorded = match &creation.result {
             _ if key.starts_with(NO_LEDGER_PREFIX) => true,
             _ if creation.ledger_error.is_some() => true,
             // A row that was sent again may have several agents, and the ledger has one of them.
             Ok(_) if was_resent && agent.is_some() => true,
             Ok(Created::Now(now)) => agent.as_deref() == Some(now.id.as_str()),
-            // Another job may have claimed the row to ask about it since then.
-            Ok(Created::Already { agent_id, .. }) => {
-                agent_id.is_none()
-                    || state == "sending"
-                    || agent.as_deref() == agent_id.as_ref().map(|id| id.as_str())
+            Ok(Created::Already { agent_id, .. }) => is_recorded_agent(agent_id.as_ref()),
+            Err(error) if error.kind() == ErrorKind::IdempotencyKeyReused => {
+                is_recorded_agent(error.created_agent_id())
             }
             // These errors report an earlier state of the ledger.
             Err(error)
