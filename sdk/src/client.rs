@@ -6,18 +6,21 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
+#[cfg(feature = "ledger")]
+use crate::bulk::{create_once::IdempotencyKey, row::Created};
 use crate::{
     calls::{
         agents::Agents,
         call::{Async, Call, CallFuture, read_raw},
         deals::Deals,
-        operations::Operations,
+        options::CallOptions,
         response::RawResponse,
         service::{Propagate, Service, check_more_than_zero},
     },
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    operations::Operations,
     specification::wire,
     transport::{
         base_url,
@@ -76,29 +79,13 @@ impl Client {
     }
 
     /// Creates a client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
-    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
+    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset. For
+    /// other settings, use [`ClientBuilder::from_env`].
     ///
     /// # Errors
     /// Of kind `Config` if a variable is missing or invalid, or if the variables for the key and for its file are both set.
     pub fn from_env() -> Result<Self, Error> {
-        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
-        let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
-            Error::config(format!(
-                "the environment variable {BASE_URL_VARIABLE} is not set"
-            ))
-        })?;
-        let builder = Self::builder().base_url(base_url);
-        let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
-        match (variable(key)?, variable(file)?) {
-            (Some(key), None) => builder.service_key(key).build(),
-            (None, Some(file)) => builder.service_key_file(file).build(),
-            (None, None) => Err(Error::config(format!(
-                "neither of the environment variables {key} and {file} is set"
-            ))),
-            (Some(_), Some(_)) => Err(Error::config(format!(
-                "both of the environment variables {key} and {file} are set: set only one of them"
-            ))),
-        }
+        Self::builder().from_env().build()
     }
 
     /// Returns the calls on agents.
@@ -184,12 +171,24 @@ impl Client {
 }
 
 impl Operations for Client {
-    fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {
-        self.agents().create(request).into_future()
+    fn create_agent_with(&self, request: CreateAgent, options: CallOptions) -> CallFuture<Agent> {
+        let call = self.agents().create(request).options(options);
+        call.into_future()
     }
 
-    fn retrieve_deal(&self, id: &str) -> CallFuture<Deal> {
-        self.deals().retrieve(id).into_future()
+    #[cfg(feature = "ledger")]
+    fn create_agent_once_with(
+        &self,
+        request: CreateAgent,
+        key: IdempotencyKey,
+        options: CallOptions,
+    ) -> CallFuture<Created> {
+        let call = self.agents().create(request).options(options);
+        call.once_with(key).into_future()
+    }
+
+    fn retrieve_deal_with(&self, id: &str, options: CallOptions) -> CallFuture<Deal> {
+        self.deals().retrieve(id).options(options).into_future()
     }
 }
 
@@ -224,6 +223,8 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     key: Option<KeySource>,
+    /// Whether the environment provides the base URL and the key, if they are not set.
+    uses_environment: bool,
     total_timeout: Duration,
     max_response_bytes: u64,
     user_agent: Option<String>,
@@ -245,6 +246,7 @@ impl<C> Default for ClientBuilder<C> {
         Self {
             base_url: None,
             key: None,
+            uses_environment: false,
             total_timeout: Duration::from_secs(60),
             max_response_bytes: 16 * 1024 * 1024,
             user_agent: None,
@@ -270,6 +272,24 @@ impl<C> Default for ClientBuilder<C> {
 }
 
 impl<C: Clone> ClientBuilder<C> {
+    /// Takes the base URL and the key from the environment, as [`Client::from_env`] does, unless this builder sets them. The
+    /// variables are read when the client is built, and only if they are needed.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use dealkit::Client;
+    ///
+    /// let client = Client::builder().from_env().timeout(Duration::from_secs(10)).build()?;
+    /// # let _ = client;
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    #[doc(alias = "environment")]
+    pub fn from_env(mut self) -> Self {
+        self.uses_environment = true;
+        self
+    }
+
     /// Sets the service's URL, without the `/v1` that dealkit adds. The URL may have a path, and may end with a slash.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
@@ -611,7 +631,10 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Checks the settings and creates the async client, which the blocking client wraps.
-    pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
+    pub(crate) fn build_async(mut self, share_with: Option<&Client>) -> Result<Client, Error> {
+        if self.uses_environment {
+            self.fill_from_environment()?;
+        }
         let service_url = self.parse_base_url()?;
         let other_service = share_with.map(|client| &*client.service);
         let keys = self.share_or_create_keys(other_service)?;
@@ -662,6 +685,37 @@ impl<C: Clone> ClientBuilder<C> {
                 ledgers,
             }),
         })
+    }
+
+    /// Sets the base URL and the key from the environment, unless they are set.
+    fn fill_from_environment(&mut self) -> Result<(), Error> {
+        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
+        if self.base_url.is_none() {
+            self.base_url = Some(variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
+                Error::config(format!(
+                    "the environment variable {BASE_URL_VARIABLE} is not set"
+                ))
+            })?);
+        }
+        if self.key.is_some() {
+            return Ok(());
+        }
+        let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
+        self.key = Some(match (variable(key)?, variable(file)?) {
+            (Some(key), None) => KeySource::Text(key),
+            (None, Some(file)) => KeySource::File(file.into()),
+            (None, None) => {
+                return Err(Error::config(format!(
+                    "neither of the environment variables {key} and {file} is set"
+                )));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Error::config(format!(
+                    "both of the environment variables {key} and {file} are set: set only one of them"
+                )));
+            }
+        });
+        Ok(())
     }
 
     fn parse_base_url(&self) -> Result<Url, Error> {

@@ -132,6 +132,8 @@ mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
 mod model;
+#[cfg(feature = "client")]
+mod operations;
 mod rules;
 mod specification;
 #[cfg(feature = "test-util")]
@@ -173,12 +175,13 @@ pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCo
 pub use value::*;
 
 #[cfg(feature = "ledger")]
-pub use bulk::create_once::{CreateOnce, Detached};
+pub use bulk::create_once::{CreateOnce, Detached, IdempotencyKey};
 #[cfg(feature = "client")]
 pub use {
     ::http::{HeaderMap, Method, StatusCode},
     bulk::{
         create_many::{CreateMany, CreateStream},
+        many::CancelHandle,
         retrieve_many::{RetrieveMany, RetrieveStream, Retrieved},
         row::{CreateRow, Created, Creation, KeyedRow},
     },
@@ -186,7 +189,6 @@ pub use {
         agents::Agents,
         call::{Call, CallFuture, CallWithResponse},
         deals::Deals,
-        operations::Operations,
         options::CallOptions,
         response::{RawResponse, Response},
     },
@@ -194,6 +196,7 @@ pub use {
         BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE,
     },
     error::{call::Error, kind::ErrorKind},
+    operations::Operations,
     transport::{
         connect::transport::TransportNotSent,
         key::{KeyProvider, ServiceKey},

@@ -38,6 +38,24 @@ use crate::{
 /// This value is only the path or URL of the log: creating the value opens nothing. The first job creates the file or the
 /// tables.
 ///
+/// # From async code
+///
+/// Creates use the ledger on a separate thread, and never block the runtime. The methods of this type, such as
+/// [`summary`](Self::summary) and [`resolve`](Self::resolve), read and write the file or the database before they return, and so
+/// block their thread. Call them on a thread for blocking work:
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use dealkit::ledger::Ledger;
+///
+/// let ledger = Ledger::sqlite("agents.ledger");
+/// let summary = tokio::task::spawn_blocking(move || ledger.summary()).await??;
+/// println!("{} rows are unresolved", summary.unresolved.len());
+/// # Ok(()) }
+/// ```
+///
+/// # Between two runs
+///
 /// ```
 /// # fn example() -> Result<(), dealkit::ledger::LedgerError> {
 /// use dealkit::{AgentId, ledger::Ledger};
