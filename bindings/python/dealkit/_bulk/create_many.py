@@ -9,7 +9,7 @@ from sys import maxsize
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import _native
-from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, send_answer
+from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, make_label, send_answer
 from dealkit._bulk.creation import Creation, make_creation
 from dealkit._bulk.progress import make_display
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -45,6 +45,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         "_cancelled_creations",
         "_key_function",
         "_key_name",
+        "_label_function",
         "_ledger_error",
         "_rejections",
         "_resolve",
@@ -55,6 +56,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
     )
 
     _key_function: Callable[[Any], object] | None
+    _label_function: Callable[[Any], object] | None
     _resolve: Resolve | None
 
     def __init__(
@@ -64,6 +66,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         *,
         ledger: Any,
         key: str | Callable[[Any], str] | None,
+        label: Callable[[Any], str | None] | None,
         resend_unknown: bool,
         resend_corrected: bool,
         resolve: Resolve | None,
@@ -80,6 +83,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         path = _check_ledger_arguments(
             ledger,
             key,
+            label,
             resolve,
             resend_unknown=resend_unknown,
             resend_corrected=resend_corrected,
@@ -88,6 +92,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
         check_arguments(concurrency, ordered, on_error)
         check_bools(validate=validate)
         self._key_function, self._key_name = key_function(key)
+        self._label_function = label
         ledger_options: _native.LedgerOptions | None = None
         if path is not None:
             ledger_options = unwrap(
@@ -132,10 +137,16 @@ class _CreationIteratorBase(Window[Creation[T]]):
         key: Any = None
         if self._key_function is not None:
             key = make_key(self._key_function, self._key_name, caller_input)
-        # An error of the row itself takes precedence over an error of its key.
+        label: Any = None
+        if self._label_function is not None:
+            label = make_label(self._label_function, caller_input)
+        # An error of the row itself takes precedence over an error of its key, and that one over an error of its label.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
             key = None
+        if isinstance(label, DealkitError):
+            call = call if isinstance(call, DealkitError) else label
+            label = None
         if isinstance(call, DealkitError):
             self._rejections[index] = call
             call = None
@@ -143,7 +154,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
             return call
         elif self._resolve is not None:
             self._rows_by_key.setdefault(key, (index, caller_input))
-        return _native.create_row(call=call, idempotency_key=key)
+        return _native.create_row(call=call, idempotency_key=key, label=label)
 
     def _is_sent(self, index: int) -> bool:
         return index not in self._rejections
@@ -256,6 +267,7 @@ class _CreationIteratorBase(Window[Creation[T]]):
             sent_at=request.sent_at,
             status_code=request.status_code,
             request_id=request.request_id,
+            label=request.label,
         )
         return self._resolve(row)  # type: ignore[misc]
 
@@ -398,16 +410,18 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     return iter(rows), len(rows) if isinstance(rows, Sized) else None
 
 
-def _check_ledger_arguments(ledger: Any, key: Any, resolve: Any, **flags: Any) -> str | None:
+def _check_ledger_arguments(ledger: Any, key: Any, label: Any, resolve: Any, **flags: Any) -> str | None:
     """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
+    if label is not None and not callable(label):
+        raise TypeError(f"label must be a function of a row, not {type(label).__name__}")
     if resolve is not None and flags["resend_unknown"]:
         raise TypeError(
             "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
         )
     if ledger is None:
-        for name, value in {"key": key, "resolve": resolve, **flags}.items():
+        for name, value in {"key": key, "label": label, "resolve": resolve, **flags}.items():
             if value:
                 raise TypeError(f"{name} needs a ledger: name its file with ledger=")
         return None
