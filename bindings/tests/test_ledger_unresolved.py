@@ -215,7 +215,7 @@ def test_an_interrupted_resolve_is_called_again(sandbox: Sandbox, ledger: Path) 
 
 
 @BOTH_CALL_STYLES
-def test_labels_say_whose_outcome_is_unknown(
+def test_unresolved_rows_have_their_labels(
     sandbox: Sandbox, ledger: Path, run: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = make_client_without_retries(sandbox)

@@ -24,6 +24,7 @@ use crate::{
     specification::wire,
     transport::{
         base_url,
+        call_metrics::CallMetrics,
         connect::{
             pools::{ConnectionSettings, Pools, Route, Versions},
             proxy::Proxy,
@@ -116,6 +117,7 @@ impl Client {
     /// let agent: dealkit::Agent = response.json()?;
     /// # Ok(()) }
     /// ```
+    #[doc(alias("custom", "raw"))]
     pub fn request<'s>(
         &self,
         method: Method,
@@ -220,6 +222,7 @@ impl fmt::Debug for Client {
 /// `C` is the type of the client to build: this async client, or the [blocking client](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
+#[doc(alias("config", "settings"))]
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     key: Option<KeySource>,
@@ -291,6 +294,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the service's URL, without the `/v1` that dealkit adds. The URL may have a path, and may end with a slash.
+    #[doc(alias("endpoint", "host", "url"))]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
@@ -299,6 +303,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// Sets your key: 1 to 1,024 visible ASCII characters. A client has one source of its key: this setting,
     /// [`service_key_file`](Self::service_key_file) and [`service_key_provider`](Self::service_key_provider) replace each
     /// other.
+    #[doc(alias("token", "api key", "api_key", "authentication", "credentials"))]
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::Text(key.into()))
     }
@@ -310,6 +315,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// with the old key is sent again with the new key: see [`RetryPolicy`]. Replace the file by renaming another file over it,
     /// as Kubernetes does with mounted secrets. While the file is unreadable or empty, calls use the last key until the service
     /// rejects it.
+    #[doc(alias("token", "secret"))]
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::File(path.into()))
     }
@@ -321,6 +327,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// even a create (see [`RetryPolicy`]). Calls that wait for a key at the same time share one request to the provider. If
     /// the provider fails or does not return within the call's timeout, the call fails with kind
     /// [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
+    #[doc(alias("token", "vault", "rotation"))]
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::from_provider(provider))
     }
@@ -333,6 +340,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the maximum duration of a call, including all attempts. Default: 60 s.
+    #[doc(alias("deadline"))]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total_timeout = total;
         self
@@ -353,6 +361,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the retry policy. Default: [`RetryPolicy::new`].
+    #[doc(alias("retries", "backoff"))]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -383,6 +392,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// # let _ = client;
     /// # Ok::<(), dealkit::Error>(())
     /// ```
+    #[doc(alias("throttle", "quota"))]
     pub fn rate_limit(mut self, per_second: f64) -> Self {
         self.rate_limit = Some(per_second);
         self
@@ -419,6 +429,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// # let _ = client;
     /// # Ok::<(), dealkit::Error>(())
     /// ```
+    #[doc(alias("lenient"))]
     pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
         self.unreadable = unreadable;
         self
@@ -466,6 +477,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("tls", "ssl", "ca"))]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
         self
@@ -493,6 +505,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("mtls", "client certificate"))]
     pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.identity = Some(IdentitySource::Pem(pem.as_ref().to_owned()));
         self
@@ -556,6 +569,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     });
     /// });
     /// ```
+    #[doc(alias("traceparent", "opentelemetry", "tracing"))]
     pub fn propagate(mut self, write: impl Fn(&mut HeaderMap) + Send + Sync + 'static) -> Self {
         self.propagate = Some(Arc::new(write));
         self
@@ -600,6 +614,7 @@ impl<C: Clone> ClientBuilder<C> {
     // The transport is a tower service rather than a trait of dealkit: HTTP clients, middleware and servers are tower services
     // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent.
     // Version 0.3 has been the only version of tower-service since 2019. For another version, a second method could be added.
+    #[doc(alias("mock", "tower", "middleware"))]
     pub fn transport<S, B>(mut self, service: S) -> Self
     where
         S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
@@ -625,6 +640,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///
     /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the two clients share the rate limit,
     /// the pauses that the service asks for, and the retry quota.
+    #[doc(alias("pool"))]
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
@@ -673,6 +689,7 @@ impl<C: Clone> ClientBuilder<C> {
             service: Arc::new(Service {
                 pools,
                 limits,
+                metrics: CallMetrics::new(&service_url),
                 base_url: service_url,
                 headers: Arc::new(headers),
                 keys,

@@ -49,8 +49,7 @@ use crate::{
 /// An implementation defines [`create_agent_with`](Self::create_agent_with) and
 /// [`retrieve_deal_with`](Self::retrieve_deal_with). Methods that are added later get a default body, so that implementations keep
 /// compiling.
-#[doc(alias = "mock")]
-#[doc(alias = "stub")]
+#[doc(alias("mock", "stub", "fake"))]
 pub trait Operations: Send + Sync {
     /// Creates an agent; see [`Agents::create`](crate::Agents::create).
     fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {

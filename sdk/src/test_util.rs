@@ -111,6 +111,7 @@ use crate::{
 /// );
 /// ```
 #[must_use]
+#[doc(alias("mock", "fake"))]
 pub struct ErrorBuilder {
     error: Error,
     response: Option<HttpResponse>,

@@ -143,6 +143,7 @@ pub struct CreateOperation<T = Agent> {
 
 impl<M: Clone> Agents<M> {
     /// Creates many agents, a limited number at a time; see [`CreateMany`].
+    #[doc(alias("import", "batch"))]
     pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter, Agent, M>
     where
         I: IntoIterator,

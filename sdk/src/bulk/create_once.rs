@@ -41,6 +41,7 @@ use crate::{
 /// key is unknown until you find out whether the agent exists, and [resolve](Ledger::resolve) the key. Web frameworks drop a
 /// handler when its caller closes the connection. So [detach](CreateOnce::detached) a create that a handler sends.
 #[must_use = "a call does nothing until it is awaited or sent"]
+#[doc(alias("idempotency", "exactly once"))]
 pub struct CreateOnce<T = Agent, M = Async> {
     call: Call<T, M>,
     get_agent_id: fn(&T) -> Option<String>,
@@ -62,6 +63,7 @@ pub struct CreateOnce<T = Agent, M = Async> {
 /// `Debug` does not show the key, which may be personal data.
 #[derive(Clone)]
 #[must_use]
+#[doc(alias("idempotency", "deduplication"))]
 pub struct IdempotencyKey {
     ledger: Ledger,
     key: String,
@@ -180,6 +182,7 @@ impl<M> Call<Agent, M> {
     ///
     /// # Errors
     /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.
+    #[doc(alias("idempotency", "idempotency key"))]
     pub fn once(self, ledger: &Ledger, idempotency_key: impl Into<String>) -> CreateOnce<Agent, M> {
         self.once_with(IdempotencyKey::new(ledger, idempotency_key))
     }

@@ -343,7 +343,7 @@ impl<I> Inputs<I> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[doc(alias = "ctrl-c")]
+#[doc(alias("abort", "shutdown", "ctrl-c", "interrupt"))]
 pub struct CancelHandle {
     job: JobState,
     token: CancellationToken,

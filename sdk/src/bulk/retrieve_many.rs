@@ -69,6 +69,7 @@ pub struct Retrieved<T = Deal> {
 
 impl<M: Clone> Deals<M> {
     /// Retrieves many deals, a limited number at a time; see [`RetrieveMany`].
+    #[doc(alias("paginate", "pagination", "list", "batch"))]
     pub fn retrieve_many<I>(&self, ids: I) -> RetrieveMany<I::IntoIter, Deal, M>
     where
         I: IntoIterator,

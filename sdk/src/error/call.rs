@@ -52,6 +52,7 @@ const MAX_BODY: usize = 64 * 1024;
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
 #[derive(Clone)]
+#[doc(alias("exception", "failure"))]
 pub struct Error(Arc<ErrorData>);
 
 #[derive(Clone)]
@@ -313,6 +314,7 @@ impl Error {
     /// assert_eq!(error.outcome(), Outcome::NotSent); // as for every error before a request is sent
     /// assert!(!error.may_have_acted());
     /// ```
+    #[doc(alias("idempotency"))]
     pub fn outcome(&self) -> Outcome {
         #[cfg(feature = "test-util")]
         if let Some(outcome) = self.0.test_outcome {
@@ -403,32 +405,38 @@ impl Error {
     }
 
     /// Returns true for a 401: the service key is missing or unknown. Troubleshooting: is it the key of this service?
+    #[doc(alias("401", "unauthorized"))]
     pub fn is_authentication(&self) -> bool {
         self.has_status(401)
     }
 
     /// Returns true for a 403: the service key does not permit this call.
+    #[doc(alias("403", "forbidden"))]
     pub fn is_permission_denied(&self) -> bool {
         self.has_status(403)
     }
 
     /// Returns true for a 404: there is no such resource. Troubleshooting: check the identifier, and the path of the base URL, if it has
     /// one.
+    #[doc(alias("404"))]
     pub fn is_not_found(&self) -> bool {
         self.has_status(404)
     }
 
     /// Returns true for a 409: the request conflicts with the existing state.
+    #[doc(alias("409"))]
     pub fn is_conflict(&self) -> bool {
         self.has_status(409)
     }
 
     /// Returns true for a 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
+    #[doc(alias("422"))]
     pub fn is_unprocessable_entity(&self) -> bool {
         self.has_status(422)
     }
 
     /// Returns true for a 429: too many requests.
+    #[doc(alias("429", "too many requests"))]
     pub fn is_rate_limited(&self) -> bool {
         self.has_status(429)
     }

@@ -71,6 +71,7 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[doc(alias("idempotency", "journal", "deduplication"))]
 pub struct Ledger(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
