@@ -136,6 +136,20 @@
 //! Python package's metrics: `http.client.request.duration` and, all beginning with `dealkit.client.`, `attempts`, `calls`, `wait`,
 //! `unreadable`, `retries_left` and `in_flight`. The guide has alerts for them.
 //!
+#![cfg_attr(feature = "metrics", doc = "```no_run")]
+#![cfg_attr(not(feature = "metrics"), doc = "```ignore")]
+//! use dealkit::{Client, opentelemetry::global};
+//! use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+//!
+//! # fn example() -> Result<(), dealkit::Error> {
+//! let exporter = InMemoryMetricExporter::default(); // in your program, such as the one of `opentelemetry-otlp`
+//! let reader = PeriodicReader::builder(exporter).build();
+//! global::set_meter_provider(SdkMeterProvider::builder().with_reader(reader).build());
+//! let client = Client::from_env()?;
+//! # let _ = client;
+//! # Ok(()) }
+//! ```
+//!
 //! # Secrets and personal data
 //!
 //! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
