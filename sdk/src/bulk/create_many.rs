@@ -92,30 +92,7 @@ const DEFAULT_CONCURRENCY: usize = 32;
 /// [`stop`](CreateStream::stop) takes no more rows; rows in flight still complete. [`cancel`](CreateStream::cancel)
 /// abandons the rows in flight, and returns the known outcome of each. Merely dropping the stream cancels too, but
 /// returns nothing. So a job that may be interrupted should stop first, which leaves no outcome unknown, and cancel only when
-/// it is interrupted again. A [`CancelHandle`] does both from another task, such as a handler of Ctrl-C; in the same task:
-///
-/// ```no_run
-/// # use dealkit::{CreateAgent, ValidationError};
-/// # async fn example(
-/// #     client: dealkit::Client,
-/// #     rows: Vec<Result<CreateAgent, ValidationError>>,
-/// # ) {
-/// let mut creations = client.agents().create_many(rows).stream();
-/// let handle = creations.cancel_handle();
-/// loop {
-///     tokio::select! {
-///         creation = creations.next() => match creation {
-///             Some(creation) => println!("row {}: {}", creation.index, creation.outcome()),
-///             None => break,
-///         },
-///         _ = tokio::signal::ctrl_c() => match handle.is_stopped() {
-///             false => handle.stop(),
-///             true => handle.cancel(), // outcomes may now be `unknown`: look before you send those rows again
-///         },
-///     }
-/// }
-/// # }
-/// ```
+/// it is interrupted again. A [`CancelHandle`] does both from another task, and has an example for Ctrl-C.
 pub type CreateMany<I, T = Agent, M = Async> = Bulk<I, CreateOperation<T>, M>;
 
 /// The agents of a [`CreateMany`], each as one [`Creation`].
