@@ -292,7 +292,7 @@ impl Ledger {
         })
     }
 
-    /// Counts the ledger's rows, and lists the unresolved ones.
+    /// Counts the ledger's rows, and lists the unresolved ones. Blocks the thread: see [From async code](#from-async-code).
     ///
     /// # Errors
     /// If the ledger cannot be read or is damaged, or if the file or database is not a ledger.
@@ -301,7 +301,7 @@ impl Ledger {
     }
 
     /// Records the agents that you have found for rows. Each entry is the key of a row and the row's agent, or `None` if the
-    /// row has no agent. Returns the number of rows that changed.
+    /// row has no agent. Returns the number of rows that changed. Blocks the thread: see [From async code](#from-async-code).
     ///
     /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without an
     /// agent. Use it also, with `None`, for rejected rows that you have corrected: the next run then sends them.
