@@ -26,6 +26,7 @@ LAYERS = {
         arrow
         calls
         bulk
+        operations
         client
         blocking test_util
     """,

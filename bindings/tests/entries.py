@@ -116,11 +116,12 @@ def value_entries() -> dict[str, list[Callable[[], object]]]:
             partial(native.create_agent, {**FIELDS, "profile": {"user_id": "a", "userId": "b"}}, None, True, False),
         ],
         "create_once": [
-            partial(native.create_once, _create(FIELDS), key, _ledger_options("l")) for key in ("key", "\ud800")
+            partial(native.create_once, _create(FIELDS), key, _ledger_options("l"), "label")
+            for key in ("key", "\ud800")
         ],
         "create_row": [
-            partial(native.create_row, _create(FIELDS), "key"),
-            partial(native.create_row, None, None),
+            partial(native.create_row, _create(FIELDS), "key", "label"),
+            partial(native.create_row, None, None, None),
         ],
         "ledger_options": [
             partial(native.ledger_options, ledger, "email", False, False, True, True)
@@ -237,8 +238,11 @@ def call_entries(sandbox: Sandbox, loop: asyncio.AbstractEventLoop) -> dict[str,
     # Jobs without inputs.
     creates, cancelled = _create_many(native_client), _create_many(native_client)
     create = _create(FIELDS)
-    once = native.create_once(create, idempotency_key="key", ledger=_ledger_options("/none/agents.ledger"))
-    rows = [native.create_row(call=create, idempotency_key="key"), native.create_row(call=None, idempotency_key=None)]
+    once = native.create_once(create, idempotency_key="key", ledger=_ledger_options("/none/agents.ledger"), label=None)
+    rows = [
+        native.create_row(call=create, idempotency_key="key", label=None),
+        native.create_row(call=None, idempotency_key=None, label=None),
+    ]
     full, first = _mailbox(client)
     request, result = _resolve_request(sandbox, native_client, create)
     builder = _table_builder()
@@ -411,7 +415,7 @@ def _resolve_request(sandbox: Sandbox, native_client: Any, create: Any) -> tuple
                 wait_in_flight=False,
             )
             calls = _create_many(native_client, ledger)
-            row = native.create_row(call=create, idempotency_key="key")
+            row = native.create_row(call=create, idempotency_key="key", label=None)
             calls.push([row], traces=None, first_index=0)
             taken = _take_one(calls)
             # After `close`, the ledger could still write a file into the folder while that is deleted.

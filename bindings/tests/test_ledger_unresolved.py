@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,13 +16,15 @@ from typing import Any
 
 import pytest
 from conftest import make_client, make_row, make_rows, time_out_when
-from ledgers import create_rows, create_rows_async, list_outcomes, make_client_without_retries
+from ledgers import BOTH_CALL_STYLES, create_rows, create_rows_async, list_outcomes, make_client_without_retries
 from processes import HANG_SECONDS, wait_until
 
 from dealkit import (
+    APIConnectionError,
     AsyncClient,
     LedgerError,
 )
+from dealkit._cli import main
 from dealkit.ledger import UnresolvedRow, resolve, summary
 from dealkit.testing import Sandbox
 
@@ -208,3 +212,49 @@ def test_an_interrupted_resolve_is_called_again(sandbox: Sandbox, ledger: Path) 
     with pytest.raises(KeyboardInterrupt):
         next(many)
     assert next(many).agent_id == "found_0" and not answers
+
+
+@BOTH_CALL_STYLES
+def test_unresolved_rows_have_their_labels(
+    sandbox: Sandbox, ledger: Path, run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = make_client_without_retries(sandbox)
+    labels: dict[str, Any] = {
+        "row0@example.com": StrSubclass("crm-0"),
+        "row1@example.com": None,
+        "row2@example.com": "x" * 257,
+        "row3@example.com": 5,
+    }
+    sandbox.fail_next(process_then_reset=True, times=2)
+    creations = run(client, rows=make_rows(5), ledger=ledger, concurrency=1, label=lambda row: labels[row["email"]])
+    assert [creation.outcome for creation in creations] == ["unknown"] * 2 + ["not_sent"] * 3
+    errors = [str(creation.error) for creation in creations[2:]]
+    assert "the row's label is longer than 256 bytes" in errors[0]
+    assert errors[1:] == [
+        "not sent: label must return a str or None for each row, not int",
+        "not sent: the label of the row cannot be determined: KeyError",
+    ]
+    sandbox.fail_next(process_then_reset=True)
+    with pytest.raises(APIConnectionError):
+        client.agents.create_once(idempotency_key="row5@example.com", ledger=ledger, label="crm-5", **make_row(5))
+    assert [row.label for row in summary(ledger).unresolved] == ["crm-0", None, "crm-5"]
+
+    seen: list[str | None] = []
+    run(client, rows=make_rows(2), ledger=ledger, concurrency=1, resolve=lambda row: seen.append(row.label))
+    assert seen == ["crm-0", None]
+
+    assert main(["ledger", "show", str(ledger)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"sent at \(UTC\) +label\n", shown) and re.search(r" crm-0\n", shown)
+    assert main(["ledger", "show", str(ledger), "--json"]) == 0
+    unresolved = json.loads(capsys.readouterr().out)["unresolved"]
+    assert [row["label"] for row in unresolved] == ["crm-0", "", "crm-5"]
+
+
+def test_labels_need_a_ledger_and_a_function(sandbox: Sandbox, ledger: Path) -> None:
+    client = make_client_without_retries(sandbox)
+    wrong: Any = "email"
+    with pytest.raises(TypeError, match="label must be a function of a row, not str"):
+        client.agents.create_many([], ledger=ledger, key="email", label=wrong)
+    with pytest.raises(TypeError, match="label needs a ledger"):
+        client.agents.create_many([], label=lambda row: None)

@@ -220,6 +220,9 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"idempotency_key": 5}, TypeError, "idempotency_key must be a str, not int"),
         ({"key_name": 5}, TypeError, "key_name must be a str or None, not int"),
+        ({"label": 5}, TypeError, "label must be a str or None, not int"),
+        ({"label": "\ud800"}, UnicodeEncodeError, "surrogates not allowed"),
+        ({"label": "x" * 257}, ConfigError, "not sent: the row's label is longer than 256 bytes"),
         ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
         ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
         ({"resend_corrected": 1}, TypeError, "resend_corrected must be a bool, not int"),

@@ -5,11 +5,14 @@
 //! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
+use std::{io, thread};
+
 use dealkit::{
-    AgentProfile, BrokerageId, CreateAgent, Created, ErrorKind,
+    AgentProfile, BrokerageId, CancelHandle, CreateAgent, Created, ErrorKind,
     ValidationError, blocking::Client,
 };
 use serde::Deserialize;
+use tokio::runtime::Builder;
 
 /// A row of the file. Empty cells are `None`; `build` checks the rules.
 #[derive(Deserialize)]
@@ -39,6 +42,23 @@ impl TryFrom<Row> for CreateAgent {
     }
 }
 
+/// Stops the job on the first Ctrl-C: the rows in flight complete, so no outcome
+/// is unknown. The second Ctrl-C cancels the job.
+fn stop_on_ctrl_c(job: CancelHandle) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                match job.is_stopped() {
+                    false => job.stop(),
+                    true => job.cancel(),
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("which file?")?;
     let mut reader = csv::Reader::from_path(file)?;
@@ -53,7 +73,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         rows.push(record.deserialize::<Row>(Some(&header))?);
     }
     let rows = rows.into_iter().map(CreateAgent::try_from);
-    for creation in Client::from_env()?.agents().create_many(rows) {
+    let job = Client::from_env()?.agents().create_many(rows);
+    let creations = job.into_iter();
+    stop_on_ctrl_c(creations.cancel_handle())?;
+    for creation in creations {
         let line = lines[creation.index];
         match creation.result {
             Ok(Created::Now(agent)) => {

@@ -6,21 +6,25 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
 use url::{Host, Url};
 
+#[cfg(feature = "ledger")]
+use crate::bulk::{create_once::IdempotencyKey, row::Created};
 use crate::{
     calls::{
         agents::Agents,
         call::{Async, Call, CallFuture, read_raw},
         deals::Deals,
-        operations::Operations,
+        options::CallOptions,
         response::RawResponse,
         service::{Propagate, Service, check_more_than_zero},
     },
     error::call::Error,
     json::unreadable::Unreadable,
     model::{Agent, CreateAgent, Deal},
+    operations::Operations,
     specification::wire,
     transport::{
         base_url,
+        call_metrics::CallMetrics,
         connect::{
             pools::{ConnectionSettings, Pools, Route, Versions},
             proxy::Proxy,
@@ -76,29 +80,13 @@ impl Client {
     }
 
     /// Creates a client with the base URL in `DEALKIT_BASE_URL`, and the key in `DEALKIT_SERVICE_KEY` or in the
-    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset.
+    /// [file](ClientBuilder::service_key_file) that `DEALKIT_SERVICE_KEY_FILE` names. An empty variable counts as unset. For
+    /// other settings, use [`ClientBuilder::from_env`].
     ///
     /// # Errors
     /// Of kind `Config` if a variable is missing or invalid, or if the variables for the key and for its file are both set.
     pub fn from_env() -> Result<Self, Error> {
-        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
-        let base_url = variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
-            Error::config(format!(
-                "the environment variable {BASE_URL_VARIABLE} is not set"
-            ))
-        })?;
-        let builder = Self::builder().base_url(base_url);
-        let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
-        match (variable(key)?, variable(file)?) {
-            (Some(key), None) => builder.service_key(key).build(),
-            (None, Some(file)) => builder.service_key_file(file).build(),
-            (None, None) => Err(Error::config(format!(
-                "neither of the environment variables {key} and {file} is set"
-            ))),
-            (Some(_), Some(_)) => Err(Error::config(format!(
-                "both of the environment variables {key} and {file} are set: set only one of them"
-            ))),
-        }
+        Self::builder().from_env().build()
     }
 
     /// Returns the calls on agents.
@@ -129,6 +117,7 @@ impl Client {
     /// let agent: dealkit::Agent = response.json()?;
     /// # Ok(()) }
     /// ```
+    #[doc(alias("custom", "raw"))]
     pub fn request<'s>(
         &self,
         method: Method,
@@ -184,12 +173,24 @@ impl Client {
 }
 
 impl Operations for Client {
-    fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {
-        self.agents().create(request).into_future()
+    fn create_agent_with(&self, request: CreateAgent, options: CallOptions) -> CallFuture<Agent> {
+        let call = self.agents().create(request).options(options);
+        call.into_future()
     }
 
-    fn retrieve_deal(&self, id: &str) -> CallFuture<Deal> {
-        self.deals().retrieve(id).into_future()
+    #[cfg(feature = "ledger")]
+    fn create_agent_once_with(
+        &self,
+        request: CreateAgent,
+        key: IdempotencyKey,
+        options: CallOptions,
+    ) -> CallFuture<Created> {
+        let call = self.agents().create(request).options(options);
+        call.once_with(key).into_future()
+    }
+
+    fn retrieve_deal_with(&self, id: &str, options: CallOptions) -> CallFuture<Deal> {
+        self.deals().retrieve(id).options(options).into_future()
     }
 }
 
@@ -221,9 +222,12 @@ impl fmt::Debug for Client {
 /// `C` is the type of the client to build: this async client, or the [blocking client](crate::blocking::Client).
 #[derive(Clone)]
 #[must_use]
+#[doc(alias("config", "settings"))]
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     key: Option<KeySource>,
+    /// Whether the environment provides the base URL and the key, if they are not set.
+    uses_environment: bool,
     total_timeout: Duration,
     max_response_bytes: u64,
     user_agent: Option<String>,
@@ -245,6 +249,7 @@ impl<C> Default for ClientBuilder<C> {
         Self {
             base_url: None,
             key: None,
+            uses_environment: false,
             total_timeout: Duration::from_secs(60),
             max_response_bytes: 16 * 1024 * 1024,
             user_agent: None,
@@ -270,7 +275,26 @@ impl<C> Default for ClientBuilder<C> {
 }
 
 impl<C: Clone> ClientBuilder<C> {
+    /// Takes the base URL and the key from the environment, as [`Client::from_env`] does, unless this builder sets them. The
+    /// variables are read when the client is built, and only if they are needed.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use dealkit::Client;
+    ///
+    /// let client = Client::builder().from_env().timeout(Duration::from_secs(10)).build()?;
+    /// # let _ = client;
+    /// # Ok::<(), dealkit::Error>(())
+    /// ```
+    #[doc(alias = "environment")]
+    pub fn from_env(mut self) -> Self {
+        self.uses_environment = true;
+        self
+    }
+
     /// Sets the service's URL, without the `/v1` that dealkit adds. The URL may have a path, and may end with a slash.
+    #[doc(alias("endpoint", "host", "url"))]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
@@ -279,6 +303,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// Sets your key: 1 to 1,024 visible ASCII characters. A client has one source of its key: this setting,
     /// [`service_key_file`](Self::service_key_file) and [`service_key_provider`](Self::service_key_provider) replace each
     /// other.
+    #[doc(alias("token", "api key", "api_key", "authentication", "credentials"))]
     pub fn service_key(self, key: impl Into<String>) -> Self {
         self.key_source(KeySource::Text(key.into()))
     }
@@ -290,6 +315,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// with the old key is sent again with the new key: see [`RetryPolicy`]. Replace the file by renaming another file over it,
     /// as Kubernetes does with mounted secrets. While the file is unreadable or empty, calls use the last key until the service
     /// rejects it.
+    #[doc(alias("token", "secret"))]
     pub fn service_key_file(self, path: impl Into<PathBuf>) -> Self {
         self.key_source(KeySource::File(path.into()))
     }
@@ -301,6 +327,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// even a create (see [`RetryPolicy`]). Calls that wait for a key at the same time share one request to the provider. If
     /// the provider fails or does not return within the call's timeout, the call fails with kind
     /// [`ServiceKey`](crate::ErrorKind::ServiceKey) and outcome `NotSent`.
+    #[doc(alias("token", "vault", "rotation"))]
     pub fn service_key_provider(self, provider: impl KeyProvider) -> Self {
         self.key_source(KeySource::from_provider(provider))
     }
@@ -313,6 +340,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the maximum duration of a call, including all attempts. Default: 60 s.
+    #[doc(alias("deadline"))]
     pub fn timeout(mut self, total: Duration) -> Self {
         self.total_timeout = total;
         self
@@ -333,6 +361,7 @@ impl<C: Clone> ClientBuilder<C> {
     }
 
     /// Sets the retry policy. Default: [`RetryPolicy::new`].
+    #[doc(alias("retries", "backoff"))]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
@@ -363,6 +392,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// # let _ = client;
     /// # Ok::<(), dealkit::Error>(())
     /// ```
+    #[doc(alias("throttle", "quota"))]
     pub fn rate_limit(mut self, per_second: f64) -> Self {
         self.rate_limit = Some(per_second);
         self
@@ -399,6 +429,7 @@ impl<C: Clone> ClientBuilder<C> {
     /// # let _ = client;
     /// # Ok::<(), dealkit::Error>(())
     /// ```
+    #[doc(alias("lenient"))]
     pub fn unreadable(mut self, unreadable: Unreadable) -> Self {
         self.unreadable = unreadable;
         self
@@ -446,6 +477,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("tls", "ssl", "ca"))]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.add_roots(pem.as_ref());
         self
@@ -473,6 +505,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     .build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("mtls", "client certificate"))]
     pub fn identity(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.connections.tls.identity = Some(IdentitySource::Pem(pem.as_ref().to_owned()));
         self
@@ -536,6 +569,7 @@ impl<C: Clone> ClientBuilder<C> {
     ///     });
     /// });
     /// ```
+    #[doc(alias("traceparent", "opentelemetry", "tracing"))]
     pub fn propagate(mut self, write: impl Fn(&mut HeaderMap) + Send + Sync + 'static) -> Self {
         self.propagate = Some(Arc::new(write));
         self
@@ -580,6 +614,7 @@ impl<C: Clone> ClientBuilder<C> {
     // The transport is a tower service rather than a trait of dealkit: HTTP clients, middleware and servers are tower services
     // already, and the sandbox is one without depending on this client. While `poll_ready` waits, nothing has been sent.
     // Version 0.3 has been the only version of tower-service since 2019. For another version, a second method could be added.
+    #[doc(alias("mock", "tower", "middleware"))]
     pub fn transport<S, B>(mut self, service: S) -> Self
     where
         S: tower_service::Service<http::Request<Bytes>, Response = http::Response<B>>
@@ -605,13 +640,17 @@ impl<C: Clone> ClientBuilder<C> {
     ///
     /// If the base URL, the key (or its file, or its provider) and the rate limit are the same, the two clients share the rate limit,
     /// the pauses that the service asks for, and the retry quota.
+    #[doc(alias("pool"))]
     pub fn share_connections(mut self, with: &C) -> Self {
         self.share_with = Some(with.clone());
         self
     }
 
     /// Checks the settings and creates the async client, which the blocking client wraps.
-    pub(crate) fn build_async(self, share_with: Option<&Client>) -> Result<Client, Error> {
+    pub(crate) fn build_async(mut self, share_with: Option<&Client>) -> Result<Client, Error> {
+        if self.uses_environment {
+            self.fill_from_environment()?;
+        }
         let service_url = self.parse_base_url()?;
         let other_service = share_with.map(|client| &*client.service);
         let keys = self.share_or_create_keys(other_service)?;
@@ -650,6 +689,7 @@ impl<C: Clone> ClientBuilder<C> {
             service: Arc::new(Service {
                 pools,
                 limits,
+                metrics: CallMetrics::new(&service_url),
                 base_url: service_url,
                 headers: Arc::new(headers),
                 keys,
@@ -662,6 +702,37 @@ impl<C: Clone> ClientBuilder<C> {
                 ledgers,
             }),
         })
+    }
+
+    /// Sets the base URL and the key from the environment, unless they are set.
+    fn fill_from_environment(&mut self) -> Result<(), Error> {
+        let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
+        if self.base_url.is_none() {
+            self.base_url = Some(variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
+                Error::config(format!(
+                    "the environment variable {BASE_URL_VARIABLE} is not set"
+                ))
+            })?);
+        }
+        if self.key.is_some() {
+            return Ok(());
+        }
+        let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
+        self.key = Some(match (variable(key)?, variable(file)?) {
+            (Some(key), None) => KeySource::Text(key),
+            (None, Some(file)) => KeySource::File(file.into()),
+            (None, None) => {
+                return Err(Error::config(format!(
+                    "neither of the environment variables {key} and {file} is set"
+                )));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Error::config(format!(
+                    "both of the environment variables {key} and {file} are set: set only one of them"
+                )));
+            }
+        });
+        Ok(())
     }
 
     fn parse_base_url(&self) -> Result<Url, Error> {

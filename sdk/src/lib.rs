@@ -33,18 +33,45 @@
 //!
 //! # Where to go from here
 //!
-//! * [`Client`] and [`ClientBuilder`]: configuration, defaults, limits.
-//! * [`CreateAgent`]: the request, its rules, null and absent.
-//! * [`Deals`]: one deal, or [many](Deals::retrieve_many) at a time; [`Agents::create_many`]: many agents,
-//!   also in a job that [survives a crash](CreateMany::ledger).
-//! * [`Call`]: per-call options, the whole response, the request without sending it.
-//! * [`Error`]: its kinds, what the service [may have done](Outcome), what it said.
-//! * [`Deal`] and [`Agent`]: the models; [`Decimal`] and [`Json`] keep every digit, in every serde format;
-//!   [`builder`] builds them.
+//! | for | see |
+//! |---|---|
+//! | configuration, defaults, limits, TLS, proxies | [`Client`], [`ClientBuilder`] |
+//! | keys that change while a program runs | [`KeyProvider`], [`ClientBuilder::service_key_file`] |
+//! | retries and rates | [`RetryPolicy`], [`ClientBuilder::rate_limit`] |
+//! | the request for an agent, its rules, null and absent | [`CreateAgent`], [`AgentProfile`] |
+//! | creating one agent, once even if a program runs twice | [`Agents::create`], [`Call::once`](Call#method.once) |
+//! | creating many agents, in a job that survives a crash | [`Agents::create_many`], [`CreateMany::ledger`](CreateMany#method.ledger) |
+//! | reading one deal, or many at a time | [`Deals::retrieve`], [`Deals::retrieve_many`] |
+//! | options of one call, the whole response, the request without sending it | [`Call`], [`CallOptions`], [`Response`] |
+//! | stopping and cancelling a job | [`CancelHandle`] |
+//! | failures, what the service may have done, what it said | [`Error`], [`ErrorKind`], [`Outcome`], [`Problem`] |
+//! | the models, every digit of their numbers, and building them | [`Deal`], [`Agent`], [`Decimal`], [`Json`], [`builder`] |
+//! | a trait to replace the client in tests | [`Operations`] |
+//!
+//! The modules:
+//!
+//! | module | feature | |
+//! |---|---|---|
+//! | [`builder`] | | the states of the builders of models, for code that names their types |
+//! | [`bulk`] | `client` | the parts of jobs of many calls, for generic code, and for inputs that arrive one at a time |
+//! | [`ledger`] | `client`; most of it `ledger` | the local log of idempotency keys: look up, resolve, back up |
+#![cfg_attr(
+    feature = "blocking",
+    doc = "| [`blocking`] | `blocking` | the same client, for programs without an async runtime |"
+)]
 #![cfg_attr(
     feature = "arrow",
-    doc = "* [`arrow`]: deals as tables of Apache Arrow."
+    doc = "| [`arrow`] | `arrow` | deals as tables of Apache Arrow |"
 )]
+#![cfg_attr(
+    feature = "test-util",
+    doc = "| [`test_util`] | `test-util` | errors and results made by hand, and a stub of the client, for your tests |"
+)]
+#![cfg_attr(
+    feature = "metrics",
+    doc = "| [`opentelemetry`] | `metrics` | the crate behind the metrics, in the version that dealkit uses |"
+)]
+//! | [`chrono`], [`rust_decimal`]; [`bytes`], [`http`] | ; `client` | the crates whose types appear in this interface |
 //!
 //! # Models
 //!
@@ -86,10 +113,11 @@
 //! | `blocking` | no | [`dealkit::blocking`](blocking), for programs without an async runtime |
 //! | `ledger` | no | [`dealkit::ledger`](ledger), jobs that survive a crash; compiles SQLite, which requires a C compiler |
 //! | `ledger-postgres` | no | ledgers in PostgreSQL, too, for jobs on many machines |
+//! | `metrics` | no | metrics of calls, attempts and waits for the OpenTelemetry meter provider of the program |
 //! | `arrow` | no | `dealkit::arrow`, deals as tables of Apache Arrow |
 //! | `test-util` | no | [`dealkit::test_util`](test_util), errors and results made by hand, and a stub of the client, for your tests |
 //!
-//! # Logs and traces
+//! # Logs, traces, metrics
 //!
 //! Calls are logged and traced through [`tracing`](https://docs.rs/tracing), with target `dealkit`. Each call has a span, and
 //! an event at its end: at INFO, or at WARN if the call failed. There are further events at WARN for each retry and for each
@@ -102,6 +130,25 @@
     feature = "client",
     doc = "[`ClientBuilder::propagate`] propagates a trace to the service."
 )]
+//!
+//! With the feature `metrics`, each client measures its calls with the global meter provider that the program has set
+//! (`opentelemetry::global::set_meter_provider`) before it builds the client. The metrics have the names and attributes of the
+//! Python package's metrics: `http.client.request.duration` and, all beginning with `dealkit.client.`, `attempts`, `calls`, `wait`,
+//! `unreadable`, `retries_left` and `in_flight`. The guide has alerts for them.
+//!
+#![cfg_attr(feature = "metrics", doc = "```no_run")]
+#![cfg_attr(not(feature = "metrics"), doc = "```ignore")]
+//! use dealkit::{Client, opentelemetry::global};
+//! use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+//!
+//! # fn example() -> Result<(), dealkit::Error> {
+//! let exporter = InMemoryMetricExporter::default(); // in your program, such as the one of `opentelemetry-otlp`
+//! let reader = PeriodicReader::builder(exporter).build();
+//! global::set_meter_provider(SdkMeterProvider::builder().with_reader(reader).build());
+//! let client = Client::from_env()?;
+//! # let _ = client;
+//! # Ok(()) }
+//! ```
 //!
 //! # Secrets and personal data
 //!
@@ -132,6 +179,8 @@ mod json;
 #[cfg(feature = "client")]
 pub mod ledger;
 mod model;
+#[cfg(feature = "client")]
+mod operations;
 mod rules;
 mod specification;
 #[cfg(feature = "test-util")]
@@ -156,6 +205,9 @@ pub mod internal {
 
 /// The crate behind dates and timestamps, in the version that dealkit uses.
 pub use chrono;
+/// The crate behind metrics, in the version that dealkit uses.
+#[cfg(feature = "metrics")]
+pub use opentelemetry;
 /// The crate behind [`Decimal`], in the version that dealkit uses.
 pub use rust_decimal;
 #[cfg(feature = "client")]
@@ -173,12 +225,13 @@ pub use rules::validate::{UnknownFields, ValidationError, Violation, ViolationCo
 pub use value::*;
 
 #[cfg(feature = "ledger")]
-pub use bulk::create_once::{CreateOnce, Detached};
+pub use bulk::create_once::{CreateOnce, Detached, IdempotencyKey};
 #[cfg(feature = "client")]
 pub use {
     ::http::{HeaderMap, Method, StatusCode},
     bulk::{
         create_many::{CreateMany, CreateStream},
+        many::CancelHandle,
         retrieve_many::{RetrieveMany, RetrieveStream, Retrieved},
         row::{CreateRow, Created, Creation, KeyedRow},
     },
@@ -186,7 +239,6 @@ pub use {
         agents::Agents,
         call::{Call, CallFuture, CallWithResponse},
         deals::Deals,
-        operations::Operations,
         options::CallOptions,
         response::{RawResponse, Response},
     },
@@ -194,6 +246,7 @@ pub use {
         BASE_URL_VARIABLE, Client, ClientBuilder, SERVICE_KEY_FILE_VARIABLE, SERVICE_KEY_VARIABLE,
     },
     error::{call::Error, kind::ErrorKind},
+    operations::Operations,
     transport::{
         connect::transport::TransportNotSent,
         key::{KeyProvider, ServiceKey},

@@ -65,20 +65,29 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 #[cfg(feature = "ledger")]
-use crate::ledger::LedgerRow;
+use crate::{bulk::create_once::IdempotencyKey, ledger::LedgerRow};
 use crate::{
-    bulk::{retrieve_many::Retrieved, row::Creation},
-    calls::{call::CallFuture, operations::Operations, response::Response},
-    error::call::Error,
+    bulk::{
+        retrieve_many::Retrieved,
+        row::{Created, Creation},
+    },
+    calls::{call::CallFuture, options::CallOptions, response::Response},
+    error::{call::Error, cause::Cause},
     model::{Agent, CreateAgent, Deal},
+    operations::Operations,
     specification::wire,
     transport::{
         error::{SentPart, TransportCause, TransportError},
         operation::Operation,
         outcome::Outcome,
+        rate::queue::LateAdmission,
         response::HttpResponse,
     },
-    value::opaque_debug,
+    value::{
+        AgentId,
+        message::{Message, Setting},
+        opaque_debug,
+    },
 };
 
 /// Builds an [`Error`] like the errors of calls, with the properties that a test specifies.
@@ -102,6 +111,7 @@ use crate::{
 /// );
 /// ```
 #[must_use]
+#[doc(alias("mock", "fake"))]
 pub struct ErrorBuilder {
     error: Error,
     response: Option<HttpResponse>,
@@ -157,6 +167,59 @@ impl ErrorBuilder {
     /// [`source`](std::error::Error::source). The outcome is `Unknown`.
     pub fn interrupted(reason: impl Into<String>) -> Self {
         Self::from_cause(TransportCause::Interrupted(reason.into().into(), None))
+    }
+
+    /// Makes the error of a call that the client's own rate limit would have delayed by this wait, beyond its timeout. The
+    /// outcome is `NotSent`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use dealkit::test_util::ErrorBuilder;
+    ///
+    /// let error = ErrorBuilder::throttled(Duration::from_secs(90)).build();
+    /// assert!(error.is_throttled() && !error.may_have_acted());
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(90)));
+    /// ```
+    pub fn throttled(wait: Duration) -> Self {
+        Self::from_error(Error::throttled(LateAdmission {
+            wait,
+            is_due_to_service: false,
+        }))
+    }
+
+    /// Makes the error of a call that had no service key, because the provider failed with this message, for example. The
+    /// outcome is `NotSent`.
+    pub fn service_key(reason: impl Into<String>) -> Self {
+        Self::from_error(Error::new(Cause::ServiceKey(
+            Message::from(reason.into()).see(Setting::ServiceKey),
+        )))
+    }
+
+    /// Makes the error of a create that was not sent, because the ledger has this record of its key from a previous attempt
+    /// (feature `ledger`).
+    ///
+    /// ```
+    /// use dealkit::{Outcome, StatusCode, ledger::LedgerRow, test_util::ErrorBuilder};
+    ///
+    /// let mut recorded = LedgerRow::new(Outcome::Rejected);
+    /// recorded.status = Some(StatusCode::UNPROCESSABLE_ENTITY);
+    /// let error = ErrorBuilder::already_attempted(recorded).build();
+    /// assert_eq!(error.outcome(), Outcome::Rejected);
+    /// assert_eq!(error.status(), Some(StatusCode::UNPROCESSABLE_ENTITY));
+    /// ```
+    #[cfg(feature = "ledger")]
+    pub fn already_attempted(recorded: LedgerRow) -> Self {
+        Self::from_error(Error::already_attempted(&recorded, None))
+    }
+
+    /// Makes the error of a create that was not sent, because another call or job is sending a create with the same key (feature
+    /// `ledger`). The outcome is `Unknown`.
+    #[cfg(feature = "ledger")]
+    pub fn in_flight() -> Self {
+        let mut recorded = LedgerRow::new(Outcome::Unknown);
+        recorded.in_flight = true;
+        Self::already_attempted(recorded)
     }
 
     /// Makes the error of a wrong setting of the client or the call, with this message. Nothing was sent.
@@ -312,6 +375,18 @@ impl<T> Creation<T> {
 }
 
 /// For tests (feature `test-util`).
+impl<T> Created<T> {
+    /// Makes the result of a create whose agent was created earlier, so that nothing was sent.
+    pub fn already(agent_id: impl Into<AgentId>) -> Self {
+        Self::Already {
+            agent_id: Some(agent_id.into()),
+            sent_at: None,
+            request_differs: false,
+        }
+    }
+}
+
+/// For tests (feature `test-util`).
 #[cfg(feature = "ledger")]
 impl LedgerRow {
     /// Makes a ledger's record of a row with this outcome, without other data.
@@ -320,7 +395,8 @@ impl LedgerRow {
     }
 }
 
-/// Replaces a [`Client`](crate::Client) in tests. The test sets a function for each operation, which returns the result.
+/// Replaces a [`Client`](crate::Client) in tests. The test sets a function for each operation, which returns the result. The
+/// options of calls are ignored.
 ///
 /// An operation without a function returns an error of kind `Config`.
 ///
@@ -345,43 +421,137 @@ impl LedgerRow {
 /// assert!(stub.retrieve_deal("d_1").await.is_err()); // this operation has no function
 /// # Ok(()) }
 /// ```
+///
+/// The functions whose names end in `_async` are async: a call can then wait for an event of the test.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use dealkit::{Deal, Error, Operations, test_util::Stub};
+/// use tokio::sync::Notify;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Error> {
+/// let released = Arc::new(Notify::new());
+/// let waiting = Arc::clone(&released);
+/// let stub = Stub::new().on_retrieve_async(move |id| {
+///     let waiting = Arc::clone(&waiting); // for this call's future
+///     async move {
+///         waiting.notified().await;
+///         Ok(Deal::builder().id(id).build())
+///     }
+/// });
+/// let call = tokio::spawn(stub.retrieve_deal("d_1"));
+/// released.notify_one();
+/// assert_eq!(call.await.unwrap()?.id, "d_1");
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
+#[doc(alias = "mock")]
 pub struct Stub {
     create: Arc<CreateFunction>,
+    #[cfg(feature = "ledger")]
+    create_once: Arc<CreateOnceFunction>,
     retrieve: Arc<RetrieveFunction>,
 }
 
-type CreateFunction = dyn Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync;
-type RetrieveFunction = dyn Fn(&str) -> Result<Deal, Error> + Send + Sync;
+type CreateFunction = dyn Fn(CreateAgent) -> CallFuture<Agent> + Send + Sync;
+#[cfg(feature = "ledger")]
+type CreateOnceFunction = dyn Fn(CreateAgent, IdempotencyKey) -> CallFuture<Created> + Send + Sync;
+type RetrieveFunction = dyn Fn(String) -> CallFuture<Deal> + Send + Sync;
 
 impl Stub {
     /// Makes a stub without functions.
     pub fn new() -> Self {
-        let missing_function =
-            |name| Error::config(format!("the stub has no function: call Stub::{name}"));
+        fn missing_function<T: Send + 'static>(name: &str) -> CallFuture<T> {
+            let error = Error::config(format!("the stub has no function: call Stub::{name}"));
+            Box::pin(ready(Err(error)))
+        }
         Self {
-            create: Arc::new(move |_| Err(missing_function("on_create_agent"))),
-            retrieve: Arc::new(move |_| Err(missing_function("on_retrieve"))),
+            create: Arc::new(|_| missing_function("on_create_agent")),
+            #[cfg(feature = "ledger")]
+            create_once: Arc::new(|_, _| missing_function("on_create_agent_once")),
+            retrieve: Arc::new(|_| missing_function("on_retrieve")),
         }
     }
 
     /// Sets the function for [`create_agent`](Operations::create_agent).
     #[must_use]
     pub fn on_create_agent(
-        mut self,
+        self,
         create: impl Fn(CreateAgent) -> Result<Agent, Error> + Send + Sync + 'static,
     ) -> Self {
-        self.create = Arc::new(create);
+        self.on_create_agent_async(move |request| ready(create(request)))
+    }
+
+    /// Sets the async function for [`create_agent`](Operations::create_agent).
+    #[must_use]
+    pub fn on_create_agent_async<F, R>(mut self, create: F) -> Self
+    where
+        F: Fn(CreateAgent) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Agent, Error>> + Send + 'static,
+    {
+        self.create = Arc::new(move |request| Box::pin(create(request)));
+        self
+    }
+
+    /// Sets the function for [`create_agent_once`](Operations::create_agent_once). Nothing opens the key's ledger.
+    ///
+    /// ```
+    /// use dealkit::{AgentProfile, CreateAgent, Created, Error, IdempotencyKey, Operations, ledger::Ledger};
+    /// use dealkit::test_util::{ErrorBuilder, Stub};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Error> {
+    /// let stub = Stub::new().on_create_agent_once(|_, key| match key.as_str() {
+    ///     "crm-1" => Err(ErrorBuilder::in_flight().build()),
+    ///     _ => Ok(Created::already("a_1")),
+    /// });
+    /// # let request = CreateAgent::builder().email("ada@example.com").first_name("Ada").last_name("Lovelace")
+    /// #     .profile(AgentProfile::new()).build()?;
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let error = stub.create_agent_once(request.clone(), IdempotencyKey::new(&ledger, "crm-1")).await.unwrap_err();
+    /// assert!(error.is_in_flight());
+    /// let created = stub.create_agent_once(request, IdempotencyKey::new(&ledger, "crm-2")).await?;
+    /// assert!(matches!(created, Created::Already { agent_id: Some(id), .. } if id == "a_1"));
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "ledger")]
+    #[must_use]
+    pub fn on_create_agent_once(
+        self,
+        create: impl Fn(CreateAgent, IdempotencyKey) -> Result<Created, Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.on_create_agent_once_async(move |request, key| ready(create(request, key)))
+    }
+
+    /// Sets the async function for [`create_agent_once`](Operations::create_agent_once).
+    #[cfg(feature = "ledger")]
+    #[must_use]
+    pub fn on_create_agent_once_async<F, R>(mut self, create: F) -> Self
+    where
+        F: Fn(CreateAgent, IdempotencyKey) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Created, Error>> + Send + 'static,
+    {
+        self.create_once = Arc::new(move |request, key| Box::pin(create(request, key)));
         self
     }
 
     /// Sets the function for [`retrieve_deal`](Operations::retrieve_deal).
     #[must_use]
     pub fn on_retrieve(
-        mut self,
+        self,
         retrieve: impl Fn(&str) -> Result<Deal, Error> + Send + Sync + 'static,
     ) -> Self {
-        self.retrieve = Arc::new(retrieve);
+        self.on_retrieve_async(move |id| ready(retrieve(&id)))
+    }
+
+    /// Sets the async function for [`retrieve_deal`](Operations::retrieve_deal).
+    #[must_use]
+    pub fn on_retrieve_async<F, R>(mut self, retrieve: F) -> Self
+    where
+        F: Fn(String) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Deal, Error>> + Send + 'static,
+    {
+        self.retrieve = Arc::new(move |id| Box::pin(retrieve(id)));
         self
     }
 }
@@ -393,12 +563,22 @@ impl Default for Stub {
 }
 
 impl Operations for Stub {
-    fn create_agent(&self, request: CreateAgent) -> CallFuture<Agent> {
-        Box::pin(ready((self.create)(request)))
+    fn create_agent_with(&self, request: CreateAgent, _: CallOptions) -> CallFuture<Agent> {
+        (self.create)(request)
     }
 
-    fn retrieve_deal(&self, id: &str) -> CallFuture<Deal> {
-        Box::pin(ready((self.retrieve)(id)))
+    #[cfg(feature = "ledger")]
+    fn create_agent_once_with(
+        &self,
+        request: CreateAgent,
+        key: IdempotencyKey,
+        _: CallOptions,
+    ) -> CallFuture<Created> {
+        (self.create_once)(request, key)
+    }
+
+    fn retrieve_deal_with(&self, id: &str, _: CallOptions) -> CallFuture<Deal> {
+        (self.retrieve)(id.to_owned())
     }
 }
 

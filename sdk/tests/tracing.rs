@@ -2,6 +2,9 @@
 //! contain no secrets and no personal data.
 #![cfg(feature = "client")]
 
+#[cfg(feature = "metrics")]
+#[path = "tracing/metrics.rs"]
+mod metrics;
 mod peer;
 
 use std::{

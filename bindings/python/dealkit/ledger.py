@@ -70,7 +70,7 @@ class LedgerRow(NamedTuple):
     """The codes of the violations in the error response, separated by spaces, if the row was rejected because of
     violations."""
     label: str | None = None
-    """The label of the row, which only Rust programs set."""
+    """The label with which the row was sent, if it had one: ``label=`` of ``create_many`` and ``create_once``."""
     sent_at: datetime | None = None
     """The time at which the row was sent, by the clock of the machine that sent it."""
     request_id: str | None = None

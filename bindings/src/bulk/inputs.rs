@@ -33,20 +33,24 @@ pub(crate) struct CreateRow {
     /// `None` for an invalid row, which is not sent. The Python code that made the row has the error.
     body: Option<Bytes>,
     idempotency_key: Option<String>,
+    /// The label that the ledger records.
+    label: Option<String>,
 }
 
 /// Makes a row from the call that creates its agent. Without a call, the row is not sent, and its result is an error.
 #[pyfunction]
-#[pyo3(signature = (call, idempotency_key))]
+#[pyo3(signature = (call, idempotency_key, label))]
 pub(crate) fn create_row<'py>(
     py: Python<'py>,
     call: Option<&Bound<'py, Call>>,
     idempotency_key: Option<String>,
+    label: Option<String>,
 ) -> EntryResult<'py> {
     run_entry(py, || {
         let row = CreateRow {
             body: call.and_then(|call| call.get().create_body().cloned()),
             idempotency_key,
+            label,
         };
         Ok(untrack(Bound::new(py, row)?))
     })
@@ -81,7 +85,10 @@ fn parse_row(row: &Bound<'_, PyAny>) -> Result<dealkit::CreateRow> {
         return Ok(make_core_row(call.get().create_body()));
     }
     let row = row.cast::<CreateRow>().map_err(PyErr::from)?.get();
-    let core_row = make_core_row(row.body.as_ref());
+    let mut core_row = make_core_row(row.body.as_ref());
+    if let Some(label) = &row.label {
+        core_row = core_row.label(label.clone());
+    }
     Ok(match &row.idempotency_key {
         Some(key) => core_row.key(key.clone()).into(),
         None => core_row,

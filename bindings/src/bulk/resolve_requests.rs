@@ -74,6 +74,11 @@ impl ResolveRequest {
         self.row.request_id.as_deref()
     }
 
+    #[getter]
+    fn label(&self) -> Option<&str> {
+        self.row.label.as_deref()
+    }
+
     /// Answers that the agent exists.
     fn answer_agent(&self, agent_id: String) {
         self.answer(Ok(Resolution::Agent(agent_id.into())));

@@ -101,6 +101,8 @@ pub(crate) struct CreateOnce {
     body: Bytes,
     idempotency_key: String,
     ledger: LedgerOptions,
+    /// The label that the ledger records.
+    label: Option<String>,
 }
 
 impl CreateOnce {
@@ -125,6 +127,9 @@ impl CreateOnce {
         let mut once_call = call.once(ledger, &self.idempotency_key).raw_response();
         if let Some(key_name) = key_name {
             once_call = once_call.key_name(key_name);
+        }
+        if let Some(label) = &self.label {
+            once_call = once_call.label(label);
         }
         if *resend_unknown {
             once_call = once_call.resend_unknown();
@@ -264,17 +269,19 @@ pub(crate) fn create_agent<'py>(
 
 /// Makes a create with an idempotency key from a call that creates an agent.
 #[pyfunction]
-#[pyo3(signature = (call, idempotency_key, ledger))]
+#[pyo3(signature = (call, idempotency_key, ledger, label))]
 pub(crate) fn create_once<'py>(
     call: &Bound<'py, Call>,
     idempotency_key: &Bound<'py, PyAny>,
     ledger: &Bound<'py, LedgerOptions>,
+    label: Option<String>,
 ) -> EntryResult<'py> {
     run_entry(call.py(), || {
         Ok(CreateOnce {
             body: call.get().create_body().cloned().unwrap_or_default(),
             idempotency_key: parse_text("idempotency_key", idempotency_key)?,
             ledger: ledger.get().clone(),
+            label,
         })
     })
 }

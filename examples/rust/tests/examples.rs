@@ -1,7 +1,7 @@
 //! Runs every example against a sandbox and checks its output.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     io::{BufRead, BufReader, Read as _, Write as _},
     net::{Shutdown, TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -12,6 +12,7 @@ use std::{
 
 use dealkit::{Method, RetryPolicy, blocking::Client, ledger::Ledger};
 use dealkit_server::{Cut, Fault, Sandbox};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -415,4 +416,47 @@ fn a_key_has_one_agent_despite_races_and_kills() {
     }
     assert_eq!(once(), KEYS);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The alerts use metrics and attributes that a program exports, under the names that Prometheus gives them.
+#[tokio::test(start_paused = true)]
+async fn the_alerts_use_the_names_of_the_metrics() {
+    let exporter = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(exporter.clone()).build();
+    let provider = SdkMeterProvider::builder().with_reader(reader).build();
+    opentelemetry::global::set_meter_provider(provider.clone());
+    let service = Sandbox::builder().service().unwrap();
+    let client = dealkit::Client::builder()
+        .base_url("http://localhost")
+        .service_key("sandbox-key")
+        .transport(service.clone())
+        .build()
+        .unwrap();
+    service
+        .fail_next(Fault::status(429).retry_after(0))
+        .unwrap();
+    client.deals().retrieve("d_1").await.unwrap();
+    client.deals().retrieve("no-such-deal").await.unwrap_err();
+
+    provider.force_flush().unwrap();
+    let exported = format!("{:?}", exporter.get_finished_metrics().unwrap());
+    let alerts = include_str!("../../../docs/guide/alerts.yml");
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let lines = alerts.lines().filter(|line| !line.trim().starts_with('#'));
+    let words = lines.flat_map(|line| line.split(|c| !is_part(c)));
+    let prefixes = ["dealkit_", "http_", "server_", "error_"];
+    let names: BTreeSet<&str> = words
+        .filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
+        .collect();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        let suffixes = ["_seconds_count", "_seconds_total", "_total"];
+        let suffix = suffixes.iter().find(|suffix| name.ends_with(*suffix));
+        let base = name.strip_suffix(suffix.unwrap_or(&"")).unwrap();
+        // OpenTelemetry's names have dots where Prometheus has underscores.
+        let exists = exported
+            .split(|c: char| !is_part(c) && c != '.')
+            .any(|word| word.replace('.', "_") == base);
+        assert!(exists, "{name} is not in {exported}");
+    }
 }

@@ -24,7 +24,10 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use self::worker::{CancelHandle, Iter};
+pub use self::worker::Iter;
+#[cfg(feature = "ledger")]
+use crate::bulk::create_with_ledger::make_blocking_resolve;
+pub use crate::bulk::many::CancelHandle;
 use crate::{
     Error, Method, RawResponse,
     model::{Agent, Deal},
@@ -258,15 +261,23 @@ impl<I, T> crate::CreateMany<I, T, Blocking> {
             + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let resolve = Arc::new(resolve);
-        self.set_resolve(Arc::new(move |row| {
-            let resolve = Arc::clone(&resolve);
-            Box::pin(async move {
-                let resolution =
-                    tokio::task::spawn_blocking(move || resolve(row).map_err(Into::into));
-                resolution.await.unwrap_or_else(|error| Err(error.into()))
-            })
-        }))
+        self.set_resolve(make_blocking_resolve(resolve))
+    }
+}
+
+#[cfg(feature = "ledger")]
+impl<T> CreateOnce<T> {
+    /// Calls `resolve` if the outcome of the key is unknown; see [`dealkit::CreateOnce::resolve`](crate::CreateOnce::resolve).
+    /// `resolve` runs on a separate thread, and may block it.
+    pub fn resolve<F, E>(self, resolve: F) -> Self
+    where
+        F: Fn(crate::ledger::UnresolvedRow) -> Result<crate::ledger::Resolution, E>
+            + Send
+            + Sync
+            + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.set_resolve(make_blocking_resolve(resolve))
     }
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     blocking::Blocking,
-    bulk::many::{Bulk, BulkOperation, InFlight, Inputs, JobState},
+    bulk::many::{Bulk, BulkOperation, CancelHandle, InFlight, Inputs},
     error::call::Error,
     value::opaque_debug,
 };
@@ -35,13 +35,10 @@ where
     fn into_iter(self) -> Iter<I, O> {
         let mode = self.mode.clone();
         let (inputs, in_flight) = self.into_limited_parts();
-        let cancel = CancelHandle {
-            job: in_flight.job(),
-            token: CancellationToken::new(),
-        };
+        let cancel = CancelHandle::new(in_flight.job());
         let (sender, input_receiver) = unbounded_channel();
         let (events_sender, events) = channel();
-        let token = cancel.token.clone();
+        let token = cancel.token().clone();
         let run =
             move || drop(mode.run(make_calls(in_flight, input_receiver, events_sender, token)));
         Iter {
@@ -97,7 +94,7 @@ impl<I, O: BulkOperation> Iter<I, O> {
         items
     }
 
-    /// Returns a handle that cancels the job from another thread, while this thread waits for the next result.
+    /// Returns a handle that stops or cancels the job from another thread, while this thread waits for the next result.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
@@ -170,38 +167,6 @@ impl<I, O: BulkOperation> Drop for Iter<I, O> {
 }
 
 opaque_debug!(Iter<I, O: BulkOperation>);
-
-/// Cancels the job of an [`Iter`] from another thread, such as the thread of a Ctrl-C handler.
-///
-/// The thread that waits for the next result stops waiting immediately. The iterator then returns the results that
-/// [`cancel`](Iter::cancel) would return, and ends: every row that was taken is returned, with its known outcome.
-///
-/// ```no_run
-/// use dealkit::{CreateAgent, blocking::Client};
-///
-/// # fn on_ctrl_c(handler: impl FnMut() + Send + 'static) {} // such as ctrlc::set_handler
-/// # fn example(client: Client, rows: Vec<CreateAgent>) {
-/// let creations = client.agents().create_many(rows).into_iter();
-/// let handle = creations.cancel_handle();
-/// on_ctrl_c(move || handle.cancel());
-/// for creation in creations {
-///     println!("row {}: {}", creation.index, creation.outcome()); // `unknown`: look before you send it again
-/// }
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct CancelHandle {
-    job: JobState,
-    token: CancellationToken,
-}
-
-impl CancelHandle {
-    /// Cancels the calls in flight, and takes no more inputs. Does nothing if the job has ended or was cancelled.
-    pub fn cancel(&self) {
-        self.job.stop();
-        self.token.cancel();
-    }
-}
 
 /// Makes a call for each input that the iterator sends. Once the job is cancelled, reports the known results of the calls in
 /// flight, and of inputs that arrive later.

@@ -24,7 +24,7 @@ use crate::bulk::{
 };
 use crate::{
     bulk::{
-        many::{Bulk, BulkOperation, JobState, Results, sealed},
+        many::{Bulk, BulkOperation, CancelHandle, JobState, Results, sealed},
         row::{CreateRow, Creation, RowProgress},
         window::Indexed,
     },
@@ -91,33 +91,8 @@ const DEFAULT_CONCURRENCY: usize = 32;
 ///
 /// [`stop`](CreateStream::stop) takes no more rows; rows in flight still complete. [`cancel`](CreateStream::cancel)
 /// abandons the rows in flight, and returns the known outcome of each. Merely dropping the stream cancels too, but
-/// returns nothing, so a job that may be interrupted should call `cancel`:
-///
-/// ```no_run
-/// # use dealkit::{CreateAgent, ValidationError};
-/// # async fn example(
-/// #     client: dealkit::Client,
-/// #     rows: Vec<Result<CreateAgent, ValidationError>>,
-/// #     interrupt: impl Future<Output = ()>, // such as tokio::signal::ctrl_c()
-/// # ) {
-/// let mut creations = client.agents().create_many(rows).stream();
-/// let mut interrupt = std::pin::pin!(interrupt);
-/// loop {
-///     tokio::select! {
-///         creation = creations.next() => match creation {
-///             Some(creation) => println!("row {}: {}", creation.index, creation.outcome()),
-///             None => break,
-///         },
-///         () = &mut interrupt => {
-///             for creation in creations.cancel().await {
-///                 println!("row {}: {}", creation.index, creation.outcome()); // `unknown`: look before you send it again
-///             }
-///             break;
-///         }
-///     }
-/// }
-/// # }
-/// ```
+/// returns nothing. So a job that may be interrupted should stop first, which leaves no outcome unknown, and cancel only when
+/// it is interrupted again. A [`CancelHandle`] does both from another task, and has an example for Ctrl-C.
 pub type CreateMany<I, T = Agent, M = Async> = Bulk<I, CreateOperation<T>, M>;
 
 /// The agents of a [`CreateMany`], each as one [`Creation`].
@@ -145,6 +120,7 @@ pub struct CreateOperation<T = Agent> {
 
 impl<M: Clone> Agents<M> {
     /// Creates many agents, a limited number at a time; see [`CreateMany`].
+    #[doc(alias("import", "batch"))]
     pub fn create_many<I>(&self, rows: I) -> CreateMany<I::IntoIter, Agent, M>
     where
         I: IntoIterator,
@@ -209,6 +185,12 @@ where
 }
 
 impl<I, T: Send + 'static> CreateStream<I, T> {
+    /// Returns a handle that stops or cancels the job from another task, while this task waits for the next result; see
+    /// [`CancelHandle`].
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.0.cancel_handle()
+    }
+
     /// Takes no more rows from the iterator. The results of the rows in flight still arrive.
     pub fn stop(&mut self) {
         self.0.inputs.end_iteration();

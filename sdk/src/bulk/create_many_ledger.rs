@@ -1,15 +1,15 @@
 //! The options of a [`CreateMany`] with a ledger.
 
-use std::sync::Arc;
-
-use futures_util::FutureExt as _;
-
 use crate::{
     bulk::{
-        create_many::CreateMany, create_with_ledger::Resolve, job_ledger::JobLedger, row::KeyedRow,
+        create_many::CreateMany,
+        create_with_ledger::{Resolve, make_resolve},
+        job_ledger::JobLedger,
+        row::{CreateRow, KeyedRow},
     },
     ledger::{Ledger, Resolution, UnresolvedRow},
     transport::base_url,
+    value::opaque_debug,
 };
 
 impl<I, T, M> CreateMany<I, T, M> {
@@ -96,6 +96,40 @@ impl<I, T, M> CreateMany<I, T, M> {
         self
     }
 
+    /// Sets a function that returns the label of each row, such as an identifier in your own system, or `None`. The
+    /// [ledger](Self::ledger) records the labels. They say which of your records an unresolved row belongs to:
+    /// `dealkit ledger show`, the [unresolved rows](crate::ledger::LedgerSummary::unresolved) and [`resolve`](CreateMany::resolve)
+    /// have them. A label is stored as text, unlike a key, so it must not be personal data. Without this function, rows have the
+    /// labels of [`CreateRow::label`](crate::CreateRow::label), if any.
+    ///
+    /// A label longer than [`MAX_LABEL`](crate::CreateRow::MAX_LABEL) is the row's error.
+    ///
+    /// ```no_run
+    /// # use std::collections::HashMap;
+    /// # fn example(client: dealkit::Client, rows: Vec<(String, dealkit::CreateAgent)>, crm_ids: HashMap<String, String>)
+    /// #     -> Result<(), dealkit::ledger::LedgerError> {
+    /// use dealkit::ledger::Ledger;
+    ///
+    /// // The key of each row is an e-mail address, and its label is an identifier without personal data.
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let job = client.agents().create_many(rows);
+    /// let job = job.label(move |(email, _)| crm_ids.get(email).cloned());
+    /// let creations = job.ledger(&ledger, "email").stream();
+    /// // … later:
+    /// for row in ledger.summary()?.unresolved {
+    ///     println!("find out whether the agent of {:?} exists", row.label);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn label<F, L>(self, label: F) -> CreateMany<LabeledRows<I, F>, T, M>
+    where
+        I: Iterator,
+        F: FnMut(&I::Item) -> L,
+        L: Into<Option<String>>,
+    {
+        self.map_inputs(|rows| LabeledRows { rows, label })
+    }
+
     /// Sends a row again if its outcome is unknown according to the [ledger](Self::ledger), without finding out whether its
     /// agent exists. If an earlier run did create the agent, there are then two agents. To find out first, use
     /// [`resolve`](Self::resolve).
@@ -166,31 +200,87 @@ impl<I, T> CreateMany<I, T> {
     /// or resolves the row. dealkit sets no timeout for `resolve`. If the job is cancelled, the future of `resolve` is dropped,
     /// and the outcome of the row stays unknown. Without a [ledger](Self::ledger), no row is sent.
     ///
+    /// A closure that uses variables, such as the pool of a database, is a function that clones them for each future:
+    ///
     /// ```no_run
     /// # use dealkit::{AgentId, KeyedRow, chrono::Utc, ledger::{Ledger, Resolution, UnresolvedRow}};
-    /// # async fn search(email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
-    /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>) {
-    /// let find_agent = async |row: UnresolvedRow| {
-    ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
-    ///         Some(id) => Resolution::Agent(id),
-    ///         None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
-    ///         None => Resolution::Unknown,
-    ///     })
+    /// # #[derive(Clone)] struct Database;
+    /// # impl Database { async fn search(&self, email: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) } }
+    /// # fn example(client: dealkit::Client, rows: Vec<KeyedRow>, database: Database) {
+    /// let find_agent = move |row: UnresolvedRow| {
+    ///     let database = database.clone();
+    ///     async move {
+    ///         Ok::<_, std::io::Error>(match database.search(&row.key).await? {
+    ///             Some(id) => Resolution::Agent(id),
+    ///             None if (Utc::now() - row.sent_at).num_minutes() >= 60 => Resolution::NoAgent,
+    ///             None => Resolution::Unknown,
+    ///         })
+    ///     }
     /// };
     /// let ledger = Ledger::sqlite("agents.ledger");
     /// let creations = client.agents().create_many(rows).ledger(&ledger, "email").resolve(find_agent).stream();
     /// # }
     /// ```
+    ///
+    /// The shorter `async move |row| …` compiles only if the closure uses no variables. With variables, its future borrows from
+    /// the closure, and Rust cannot yet require such a future to be `Send`.
     pub fn resolve<F, R, E>(self, resolve: F) -> Self
     where
         F: Fn(UnresolvedRow) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Resolution, E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let resolve = Arc::new(resolve);
-        self.set_resolve(Arc::new(move |row| {
-            let resolve = Arc::clone(&resolve);
-            async move { resolve(row).await.map_err(Into::into) }.boxed()
-        }))
+        self.set_resolve(make_resolve(resolve))
     }
 }
+
+/// The rows of a job, with their labels; see [`CreateMany::label`].
+pub struct LabeledRows<I, F> {
+    rows: I,
+    label: F,
+}
+
+impl<I, F, L> Iterator for LabeledRows<I, F>
+where
+    I: Iterator,
+    F: FnMut(&I::Item) -> L,
+    L: Into<Option<String>>,
+{
+    type Item = LabeledRow<I::Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?;
+        let label = (self.label)(&row).into();
+        Some(LabeledRow { row, label })
+    }
+}
+
+opaque_debug!(LabeledRows<I, F>);
+
+/// A row with its label; see [`CreateMany::label`].
+pub struct LabeledRow<R> {
+    row: R,
+    label: Option<String>,
+}
+
+impl<R: Into<CreateRow>> From<LabeledRow<R>> for CreateRow {
+    fn from(LabeledRow { row, label }: LabeledRow<R>) -> Self {
+        let row = row.into();
+        Self {
+            label: label.or(row.label),
+            ..row
+        }
+    }
+}
+
+impl<R: Into<KeyedRow>> From<LabeledRow<R>> for KeyedRow {
+    fn from(LabeledRow { row, label }: LabeledRow<R>) -> Self {
+        let row = row.into();
+        match label {
+            Some(label) => row.label(label),
+            None => row,
+        }
+    }
+}
+
+opaque_debug!(LabeledRow<R>);

@@ -14,11 +14,13 @@ use futures_util::future::{BoxFuture, FutureExt as _, ready};
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
+#[cfg(feature = "blocking")]
+use crate::bulk::create_with_ledger::Resolve;
 use crate::{
     bulk::{
-        create_with_ledger::{CreateWithLedger, LedgerOptions},
+        create_with_ledger::{CreateWithLedger, LedgerOptions, make_resolve},
         many::JobState,
-        row::{Created, Creation, RowProgress},
+        row::{Created, Creation, RowProgress, check_label},
     },
     calls::{
         call::{Async, Call, CallFuture},
@@ -26,9 +28,10 @@ use crate::{
         response::{RawResponse, find_id},
     },
     error::call::Error,
-    ledger::{Ledger, normalize},
+    ledger::{Ledger, Resolution, UnresolvedRow, normalize},
     model::Agent,
     transport::base_url,
+    value::opaque_debug,
 };
 
 /// A create that is sent at most once for its idempotency key, however many calls and processes use the key; see
@@ -38,18 +41,102 @@ use crate::{
 /// key is unknown until you find out whether the agent exists, and [resolve](Ledger::resolve) the key. Web frameworks drop a
 /// handler when its caller closes the connection. So [detach](CreateOnce::detached) a create that a handler sends.
 #[must_use = "a call does nothing until it is awaited or sent"]
+#[doc(alias("idempotency", "exactly once"))]
 pub struct CreateOnce<T = Agent, M = Async> {
     call: Call<T, M>,
     get_agent_id: fn(&T) -> Option<String>,
-    key: KeyInLedger,
+    key: IdempotencyKey,
 }
 
-struct KeyInLedger {
+/// An idempotency key, the ledger that records its outcome, and what to do if the ledger already has an outcome: for
+/// [`Operations::create_agent_once`](crate::Operations::create_agent_once). A [`Client`](crate::Client) takes the parts
+/// separately: see [`Call::once`].
+///
+/// ```
+/// use dealkit::{IdempotencyKey, ledger::Ledger};
+///
+/// let ledger = Ledger::sqlite("agents.ledger");
+/// let key = IdempotencyKey::new(&ledger, "crm-4711").key_name("crm id").wait_in_flight();
+/// assert_eq!(key.as_str(), "crm-4711");
+/// ```
+///
+/// `Debug` does not show the key, which may be personal data.
+#[derive(Clone)]
+#[must_use]
+#[doc(alias("idempotency", "deduplication"))]
+pub struct IdempotencyKey {
     ledger: Ledger,
-    idempotency_key: String,
+    key: String,
     key_name: Option<String>,
+    label: Option<String>,
     options: LedgerOptions,
 }
+
+impl IdempotencyKey {
+    /// Makes a key that this ledger records. Nothing is opened.
+    pub fn new(ledger: &Ledger, key: impl Into<String>) -> Self {
+        Self {
+            ledger: ledger.clone(),
+            key: key.into(),
+            key_name: None,
+            label: None,
+            options: LedgerOptions::default(),
+        }
+    }
+
+    /// Returns the key.
+    pub fn as_str(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns the ledger.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// See [`CreateOnce::key_name`].
+    pub fn key_name(mut self, name: impl Into<String>) -> Self {
+        self.key_name = Some(name.into());
+        self
+    }
+
+    /// See [`CreateOnce::label`].
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// See [`CreateOnce::resend_unknown`].
+    pub fn resend_unknown(mut self) -> Self {
+        self.options.resend_unknown = true;
+        self
+    }
+
+    /// See [`CreateOnce::resend_corrected`].
+    pub fn resend_corrected(mut self) -> Self {
+        self.options.resend_corrected = true;
+        self
+    }
+
+    /// See [`CreateOnce::wait_in_flight`].
+    pub fn wait_in_flight(mut self) -> Self {
+        self.options.wait_in_flight = true;
+        self
+    }
+
+    /// See [`CreateOnce::resolve`].
+    pub fn resolve<F, R, E>(mut self, resolve: F) -> Self
+    where
+        F: Fn(UnresolvedRow) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Resolution, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.options.resolve = Some(make_resolve(resolve));
+        self
+    }
+}
+
+opaque_debug!(IdempotencyKey);
 
 impl<M> Call<Agent, M> {
     /// Creates the agent only if no agent was created with the same idempotency key: for web handlers and queue workers, which
@@ -96,16 +183,16 @@ impl<M> Call<Agent, M> {
     ///
     /// # Errors
     /// See [`Error`](crate::Error); of kind [`Ledger`](crate::ErrorKind::Ledger) if the ledger cannot be used.
+    #[doc(alias("idempotency", "idempotency key"))]
     pub fn once(self, ledger: &Ledger, idempotency_key: impl Into<String>) -> CreateOnce<Agent, M> {
+        self.once_with(IdempotencyKey::new(ledger, idempotency_key))
+    }
+
+    pub(crate) fn once_with(self, key: IdempotencyKey) -> CreateOnce<Agent, M> {
         CreateOnce {
             call: self,
             get_agent_id: |agent| Some(agent.id.to_string()),
-            key: KeyInLedger {
-                ledger: ledger.clone(),
-                idempotency_key: idempotency_key.into(),
-                key_name: None,
-                options: LedgerOptions::default(),
-            },
+            key,
         }
     }
 }
@@ -126,13 +213,30 @@ impl<T, M> CreateOnce<T, M> {
     /// Sets what the idempotency keys are, such as `"email"`. If the keys in the ledger have another name, the call fails,
     /// because the ledger cannot contain your keys. Without this setting, the names are not compared.
     pub fn key_name(mut self, name: impl Into<String>) -> Self {
-        self.key.key_name = Some(name.into());
+        self.key = self.key.key_name(name);
+        self
+    }
+
+    /// Sets a label that the ledger records with the key, such as an identifier in your own system. It says which of your records
+    /// an unresolved key belongs to: `dealkit ledger show` and the [unresolved rows](crate::ledger::LedgerSummary::unresolved)
+    /// have it. The label is stored as text, so it must not be personal data. If it is longer than
+    /// [`MAX_LABEL`](crate::CreateRow::MAX_LABEL), nothing is sent.
+    ///
+    /// ```no_run
+    /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
+    /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
+    /// let once = client.agents().create(request).once(&ledger, "ada@example.com").label("crm-4711");
+    /// let created = once.await?;
+    /// # let _ = created; Ok(()) }
+    /// ```
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.key = self.key.label(label);
         self
     }
 
     /// Sends the create even if the outcome of the key is unknown. If the agent was created, there are then two.
     pub fn resend_unknown(mut self) -> Self {
-        self.key.options.resend_unknown = true;
+        self.key = self.key.resend_unknown();
         self
     }
 
@@ -147,7 +251,7 @@ impl<T, M> CreateOnce<T, M> {
     /// # let _ = created; Ok(()) }
     /// ```
     pub fn resend_corrected(mut self) -> Self {
-        self.key.options.resend_corrected = true;
+        self.key = self.key.resend_corrected();
         self
     }
 
@@ -155,7 +259,13 @@ impl<T, M> CreateOnce<T, M> {
     /// returns the recorded outcome. Without this option, the result is an error for which
     /// [`is_in_flight`](Error::is_in_flight) returns true.
     pub fn wait_in_flight(mut self) -> Self {
-        self.key.options.wait_in_flight = true;
+        self.key = self.key.wait_in_flight();
+        self
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn set_resolve(mut self, resolve: Resolve) -> Self {
+        self.key.options.resolve = Some(resolve);
         self
     }
 
@@ -169,6 +279,36 @@ impl<T, M> CreateOnce<T, M> {
             key: self.key,
         };
         (once, mode)
+    }
+}
+
+impl<T> CreateOnce<T> {
+    /// Calls `resolve` if the outcome of the key is unknown, to find out whether the agent exists, before the create is sent again.
+    /// The same rules apply as to [`CreateMany::resolve`](crate::CreateMany::resolve), which also says how to write a closure that
+    /// uses variables. So a queue worker that runs again after a crash can complete the create by itself.
+    ///
+    /// ```no_run
+    /// # use dealkit::{AgentId, CreateAgent, Client, ledger::{Ledger, Resolution, UnresolvedRow}};
+    /// # async fn search(key: &str) -> Result<Option<AgentId>, std::io::Error> { Ok(None) }
+    /// # async fn example(client: Client, request: CreateAgent) -> Result<(), dealkit::Error> {
+    /// let find_agent = async |row: UnresolvedRow| {
+    ///     Ok::<_, std::io::Error>(match search(&row.key).await? {
+    ///         Some(id) => Resolution::Agent(id),
+    ///         None => Resolution::Unknown, // or, once the row was sent long enough ago, `NoAgent`
+    ///     })
+    /// };
+    /// let ledger = Ledger::sqlite("agents.ledger");
+    /// let created = client.agents().create(request).once(&ledger, "crm-4711").resolve(find_agent).await?;
+    /// # let _ = created; Ok(()) }
+    /// ```
+    pub fn resolve<F, R, E>(mut self, resolve: F) -> Self
+    where
+        F: Fn(UnresolvedRow) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Resolution, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.key = self.key.resolve(resolve);
+        self
     }
 }
 
@@ -229,19 +369,21 @@ impl<T: Send + 'static> CreateOnce<T> {
     {
         // The ledger stays open until the outcome is recorded, even if the client is dropped meanwhile.
         let service = Arc::clone(self.call.service());
-        let KeyInLedger {
+        let IdempotencyKey {
             ledger,
-            idempotency_key: key,
+            key,
             key_name,
+            label,
             options,
         } = self.key;
         let look_up = || {
             if normalize(key_name.as_deref(), &key).is_empty() {
                 return Err(Error::config("not sent: the key is empty"));
             }
+            check_label(label.as_deref())?;
             let base_url = base_url::normalize(&service.base_url);
             let handle = service.ledgers.handle(&ledger, base_url, key_name)?;
-            Ok(LookedUpKey::new(handle, &key, None))
+            Ok(LookedUpKey::new(handle, &key, label))
         };
         let creation = match look_up() {
             Ok(looked_up) => {

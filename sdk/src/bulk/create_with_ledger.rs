@@ -1,9 +1,11 @@
 //! The creation of one agent with a ledger, as a state machine.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{error::Error as StdError, panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::BoxFuture};
+#[cfg(feature = "blocking")]
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::{
@@ -25,6 +27,40 @@ use crate::{
 pub(crate) type Resolve = Arc<
     dyn Fn(UnresolvedRow) -> BoxFuture<'static, Result<Resolution, ResolveError>> + Send + Sync,
 >;
+
+/// The error that the caller's function returns.
+type BoxedError = Box<dyn StdError + Send + Sync>;
+
+/// Makes a [`Resolve`] from the caller's async function.
+pub(crate) fn make_resolve<F, R, E>(resolve: F) -> Resolve
+where
+    F: Fn(UnresolvedRow) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Resolution, E>> + Send + 'static,
+    E: Into<BoxedError>,
+{
+    let resolve = Arc::new(resolve);
+    Arc::new(move |row| {
+        let resolve = Arc::clone(&resolve);
+        async move { resolve(row).await.map_err(|error| error.into().into()) }.boxed()
+    })
+}
+
+/// Makes a [`Resolve`] from the caller's function, which may block.
+#[cfg(feature = "blocking")]
+pub(crate) fn make_blocking_resolve<F, E>(resolve: F) -> Resolve
+where
+    F: Fn(UnresolvedRow) -> Result<Resolution, E> + Send + Sync + 'static,
+    E: Into<BoxedError>,
+{
+    let resolve = Arc::new(resolve);
+    make_resolve(move |row| {
+        let resolve = Arc::clone(&resolve);
+        async move {
+            let resolution = spawn_blocking(move || resolve(row).map_err(Into::into));
+            resolution.await.unwrap_or_else(|error| Err(error.into()))
+        }
+    })
+}
 
 /// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
 #[derive(Clone, Default)]
@@ -226,7 +262,7 @@ impl<T> Row<T> {
         let request = unsent.call.as_ref().ok().and_then(Call::json_body);
         let resolution = resolve(self.claim.unresolved_row(&known_row, request));
         let resolution = AssertUnwindSafe(resolution).catch_unwind().await;
-        match resolution.unwrap_or_else(|_| Err("it has panicked".into())) {
+        match resolution.unwrap_or_else(|_| Err(BoxedError::from("it has panicked").into())) {
             Ok(Resolution::Agent(id)) => self.record_agent(known_row, id).await,
             Ok(Resolution::NoAgent) => self.record_no_agent(known_row, unsent).await,
             Ok(Resolution::Unknown) => self.leave_unknown(known_row, None).await,
@@ -239,7 +275,7 @@ impl<T> Row<T> {
         let write_result = self.claim.record_agent(self.index, Some(id.clone())).await;
         let ledger_error = match write_result {
             Err(error) if error.kind() == LedgerErrorKind::Rejected => {
-                return self.leave_unknown(known_row, Some(error.into())).await;
+                return self.leave_unknown(known_row, Some(Arc::new(error))).await;
             }
             Err(error) => Some(error),
             Ok(()) => {
@@ -270,7 +306,7 @@ impl<T> Row<T> {
                 self.ready_state(false, unsent)
             }
             Err(error) if error.kind() == LedgerErrorKind::Rejected => {
-                self.leave_unknown(known_row, Some(error.into())).await
+                self.leave_unknown(known_row, Some(Arc::new(error))).await
             }
             Err(error) => self.not_resolved_state(error),
         }

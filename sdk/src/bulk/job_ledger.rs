@@ -11,7 +11,7 @@ use futures_util::{
 };
 
 use crate::{
-    bulk::row::CreateRow,
+    bulk::row::check_label,
     calls::claim::LookedUpKey,
     error::call::Error,
     ledger::{Ledger, LedgerError, OpenLedger, normalize},
@@ -56,14 +56,7 @@ impl JobLedger {
                 "not sent: the row's key is missing or empty; with a ledger, each row needs a key of its own",
             ));
         };
-        let is_valid =
-            |label: &String| label.len() <= CreateRow::MAX_LABEL && !label.contains('\0');
-        if label.as_ref().is_some_and(|label| !is_valid(label)) {
-            return Err(Error::config(format!(
-                "not sent: the row's label is longer than {} bytes, or contains the character U+0000",
-                CreateRow::MAX_LABEL
-            )));
-        }
+        check_label(label.as_deref())?;
         let hash = self.hash_state.hash_one(&normal_key);
         let first_index = *self.first_rows.entry(hash).or_insert(index);
         if first_index != index {

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    mem,
     num::NonZeroUsize,
     pin::Pin,
     sync::{
@@ -9,13 +10,15 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
+    vec,
 };
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt as _, Stream, StreamExt, future::BoxFuture};
 use http::StatusCode;
 use tokio::sync::Semaphore;
 #[cfg(feature = "ledger")]
 use tokio::sync::SemaphorePermit;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::{
     bulk::window::{Indexed, Window},
@@ -169,6 +172,18 @@ impl<I, O, M> Bulk<I, O, M> {
         bulk.concurrency(concurrency)
     }
 
+    #[cfg(feature = "ledger")]
+    pub(crate) fn map_inputs<J>(self, map: impl FnOnce(I) -> J) -> Bulk<J, O, M> {
+        Bulk {
+            inputs: map(self.inputs),
+            concurrency: self.concurrency,
+            is_ordered: self.is_ordered,
+            options: self.options,
+            operation: self.operation,
+            mode: self.mode,
+        }
+    }
+
     pub(crate) fn map_operation<P>(self, map: impl FnOnce(O) -> P) -> Bulk<I, P, M> {
         Bulk {
             inputs: self.inputs,
@@ -237,7 +252,13 @@ impl<I, O: BulkOperation, M> Bulk<I, O, M> {
 impl<I, O: BulkOperation> Bulk<I, O> {
     pub(crate) fn into_results(self) -> Results<I, O> {
         let (inputs, in_flight) = self.into_limited_parts();
-        Results { inputs, in_flight }
+        let handle = CancelHandle::new(in_flight.job());
+        Results {
+            inputs,
+            cancelled: Box::pin(handle.token.clone().cancelled_owned()),
+            handle,
+            calls: Calls::Running(in_flight),
+        }
     }
 }
 
@@ -274,18 +295,159 @@ impl<I> Inputs<I> {
     }
 }
 
+/// Stops or cancels a job from another task or thread, such as a handler of Ctrl-C, while the job's results are being read. Made by
+/// [`CreateStream::cancel_handle`](crate::CreateStream::cancel_handle),
+/// [`RetrieveStream::cancel_handle`](crate::RetrieveStream::cancel_handle) and, with the blocking client, `Iter::cancel_handle`.
+///
+/// [`stop`](Self::stop) lets the calls in flight complete, which leaves no outcome unknown. [`cancel`](Self::cancel) abandons them:
+/// the results then are the results that `cancel` of the stream or iterator would return, and end. Every row that was taken is
+/// returned, with its known outcome.
+///
+/// A program should stop on the first Ctrl-C, and cancel on the second:
+///
+/// ```no_run
+/// # async fn example(client: dealkit::Client, rows: Vec<dealkit::CreateAgent>) {
+/// let mut creations = client.agents().create_many(rows).stream();
+/// let handle = creations.cancel_handle();
+/// tokio::spawn(async move {
+///     if tokio::signal::ctrl_c().await.is_ok() {
+///         eprintln!("waiting for the rows in flight; press Ctrl-C again to abandon them");
+///         handle.stop();
+///     }
+///     if tokio::signal::ctrl_c().await.is_ok() {
+///         handle.cancel();
+///     }
+/// });
+/// while let Some(creation) = creations.next().await {
+///     println!("row {}: {}", creation.index, creation.outcome()); // `unknown`: look before you send it again
+/// }
+/// # }
+/// ```
+///
+/// With the blocking client, on a thread:
+#[cfg_attr(feature = "blocking", doc = "```no_run")]
+#[cfg_attr(not(feature = "blocking"), doc = "```ignore")]
+/// use dealkit::{CreateAgent, blocking::Client};
+///
+/// # fn on_ctrl_c(handler: impl FnMut() + Send + 'static) {} // such as ctrlc::set_handler
+/// # fn example(client: Client, rows: Vec<CreateAgent>) {
+/// let creations = client.agents().create_many(rows).into_iter();
+/// let handle = creations.cancel_handle();
+/// on_ctrl_c(move || match handle.is_stopped() {
+///     false => handle.stop(),
+///     true => handle.cancel(),
+/// });
+/// for creation in creations {
+///     println!("row {}: {}", creation.index, creation.outcome());
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[doc(alias("abort", "shutdown", "ctrl-c", "interrupt"))]
+pub struct CancelHandle {
+    job: JobState,
+    token: CancellationToken,
+}
+
+impl CancelHandle {
+    pub(crate) fn new(job: JobState) -> Self {
+        Self {
+            job,
+            token: CancellationToken::new(),
+        }
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Takes no more inputs. The calls in flight complete, and their results still arrive.
+    pub fn stop(&self) {
+        self.job.stop();
+    }
+
+    /// Returns true if the job takes no more inputs, because it was stopped or cancelled, or because later calls would fail.
+    pub fn is_stopped(&self) -> bool {
+        self.job.has_stopped()
+    }
+
+    /// Cancels the calls in flight, and takes no more inputs. Does nothing if the job has ended or was cancelled.
+    pub fn cancel(&self) {
+        self.job.stop();
+        self.token.cancel();
+    }
+}
+
 /// The results of a job, one for each input: the common part of [`CreateStream`](crate::CreateStream) and
 /// [`RetrieveStream`](crate::RetrieveStream).
 pub(crate) struct Results<I, O: BulkOperation> {
     pub(crate) inputs: Inputs<I>,
-    in_flight: InFlight<O>,
+    handle: CancelHandle,
+    /// Completes when the handle cancels the job.
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    calls: Calls<O>,
 }
 
+/// The calls of a job, from start to end.
+enum Calls<O: BulkOperation> {
+    Running(InFlight<O>),
+    /// The calls are being cancelled.
+    Cancelling(BoxFuture<'static, Cancelled<O>>),
+    Cancelled(Cancelled<O>),
+    /// All results were returned, and the ledger is closed.
+    Ended,
+}
+
+/// A job whose calls were cancelled, and their known results.
+struct Cancelled<O: BulkOperation> {
+    in_flight: InFlight<O>,
+    items: vec::IntoIter<O::Item>,
+}
+
+/// Results are never pinned within this value.
+impl<I: Unpin, O: BulkOperation> Unpin for Results<I, O> {}
+
 impl<I, O: BulkOperation> Results<I, O> {
+    pub(crate) fn cancel_handle(&self) -> CancelHandle {
+        self.handle.clone()
+    }
+
     pub(crate) async fn cancel(mut self) -> Vec<O::Item> {
-        let items = self.in_flight.cancel().await;
-        self.in_flight.close().await;
+        self.handle.cancel();
+        let mut items = Vec::new();
+        while let Some(item) = poll_fn(|context| self.poll_calls(context)).await {
+            items.push(item);
+        }
         items
+    }
+
+    /// Returns the next result of the calls in flight, or the known results once they are cancelled.
+    fn poll_calls(&mut self, context: &mut Context<'_>) -> Poll<Option<O::Item>> {
+        if matches!(self.calls, Calls::Running(_)) && self.cancelled.poll_unpin(context).is_ready()
+        {
+            self.inputs.end_iteration();
+            if let Calls::Running(mut in_flight) = mem::replace(&mut self.calls, Calls::Ended) {
+                let cancel_future = async move {
+                    let items = in_flight.cancel().await.into_iter();
+                    Cancelled { in_flight, items }
+                };
+                self.calls = Calls::Cancelling(cancel_future.boxed());
+            }
+        }
+        if let Calls::Cancelling(cancel_future) = &mut self.calls {
+            self.calls = Calls::Cancelled(ready!(cancel_future.poll_unpin(context)));
+        }
+        let (next_item, in_flight) = match &mut self.calls {
+            Calls::Running(in_flight) => (ready!(in_flight.poll_next_unpin(context)), in_flight),
+            Calls::Cancelled(cancelled) => (cancelled.items.next(), &mut cancelled.in_flight),
+            Calls::Cancelling(_) | Calls::Ended => return Poll::Ready(None),
+        };
+        if next_item.is_none() && self.inputs.remaining.is_none() {
+            // The ledger is closed before the stream ends, so that the next job or a forked child process can open the ledger.
+            ready!(in_flight.operation.poll_close(context));
+        }
+        Poll::Ready(next_item)
     }
 }
 
@@ -298,15 +460,12 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<O::Item>> {
         let this = &mut *self;
-        while let Some(input) = this.inputs.next(this.in_flight.len()) {
-            this.in_flight.push(input);
+        if let Calls::Running(in_flight) = &mut this.calls {
+            while let Some(input) = this.inputs.next(in_flight.len()) {
+                in_flight.push(input);
+            }
         }
-        let next_item = ready!(this.in_flight.poll_next_unpin(context));
-        if next_item.is_none() && this.inputs.remaining.is_none() {
-            // The ledger is closed before the stream ends, so that the next job or a forked child process can open the ledger.
-            ready!(this.in_flight.operation.poll_close(context));
-        }
-        Poll::Ready(next_item)
+        this.poll_calls(context)
     }
 }
 

@@ -15,10 +15,12 @@ pub(crate) mod retrieve_many;
 pub(crate) mod row;
 pub(crate) mod window;
 
+#[cfg(feature = "ledger")]
+pub use create_many_ledger::{LabeledRow, LabeledRows};
 #[doc(hidden)]
 pub use many::JobState;
 pub use {
     create_many::CreateOperation,
-    many::{Bulk, BulkOperation, InFlight},
+    many::{Bulk, BulkOperation, CancelHandle, InFlight},
     retrieve_many::RetrieveOperation,
 };

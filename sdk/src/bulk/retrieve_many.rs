@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture};
 
 use crate::{
     bulk::{
-        many::{Bulk, BulkOperation, JobState, Results, sealed},
+        many::{Bulk, BulkOperation, CancelHandle, JobState, Results, sealed},
         window::Indexed,
     },
     calls::{
@@ -69,6 +69,7 @@ pub struct Retrieved<T = Deal> {
 
 impl<M: Clone> Deals<M> {
     /// Retrieves many deals, a limited number at a time; see [`RetrieveMany`].
+    #[doc(alias("paginate", "pagination", "list", "batch"))]
     pub fn retrieve_many<I>(&self, ids: I) -> RetrieveMany<I::IntoIter, Deal, M>
     where
         I: IntoIterator,
@@ -119,6 +120,12 @@ where
 }
 
 impl<I, T: Send + 'static> RetrieveStream<I, T> {
+    /// Returns a handle that stops or cancels the job from another task, while this task waits for the next result; see
+    /// [`CancelHandle`].
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.0.cancel_handle()
+    }
+
     /// Takes no more identifiers from the iterator. The results of the calls in flight still arrive.
     pub fn stop(&mut self) {
         self.0.inputs.end_iteration();

@@ -303,6 +303,19 @@ impl CreateRow {
     }
 }
 
+/// Checks that a ledger can record this label.
+#[cfg(feature = "ledger")]
+pub(crate) fn check_label(label: Option<&str>) -> Result<(), Error> {
+    let is_valid = |label: &str| label.len() <= CreateRow::MAX_LABEL && !label.contains('\0');
+    if label.is_none_or(is_valid) {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "not sent: the row's label is longer than {} bytes, or contains the character U+0000",
+        CreateRow::MAX_LABEL
+    )))
+}
+
 /// A [`CreateRow`] with its key, as a job with a [ledger](crate::CreateMany::ledger) needs it: from a pair `(key, row)`, or
 /// [`CreateRow::key`].
 ///
@@ -316,6 +329,13 @@ impl CreateRow {
 /// # }
 /// ```
 pub struct KeyedRow(CreateRow);
+
+impl KeyedRow {
+    /// Sets the label of the row; see [`CreateRow::label`].
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self(self.0.label(label))
+    }
+}
 
 impl<K: Into<String>, R: Into<CreateRow>> From<(K, R)> for KeyedRow {
     fn from((key, row): (K, R)) -> Self {

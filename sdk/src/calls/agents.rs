@@ -54,6 +54,7 @@ impl<M: Clone> Agents<M> {
     ///
     /// # Errors
     /// See [`Error`](crate::Error).
+    #[doc(alias("post", "register"))]
     pub fn create(&self, request: CreateAgent) -> Call<Agent, M> {
         self.create_json(request.to_json())
     }

@@ -106,7 +106,10 @@ pub(crate) fn read_model<T>(
         let model = from_json(body, unreadable, Some(&response.is_in_time()))
             .map_err(|error| make_decode_error(response, error))?;
         if unreadable == Unreadable::Skip {
-            trace::report_skipped(call.operation, &unreadable_fields(&model));
+            let skipped_fields = unreadable_fields(&model);
+            trace::report_skipped(call.operation, &skipped_fields);
+            call.metrics
+                .add_unreadable(call.operation, skipped_fields.len());
         }
         Ok(model)
     }
@@ -393,6 +396,7 @@ impl<T> Call<T> {
                 base_url: &service.base_url,
                 progress: &progress,
                 limits: &service.limits,
+                metrics: &service.metrics,
             };
             let mut trace = CallTrace::begin(call, now);
             let span = trace.span.clone();

@@ -156,6 +156,7 @@ impl Claim {
         UnresolvedRow {
             status: recorded_row.status,
             request_id: recorded_row.request_id.clone(),
+            label: recorded_row.label.clone(),
             ..UnresolvedRow::new(
                 self.key.clone(),
                 request.unwrap_or_else(|| Json::from_infallible(())),

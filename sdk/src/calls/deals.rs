@@ -44,6 +44,7 @@ impl<M: Clone> Deals<M> {
     /// println!("{:?}", deal.status);
     /// # Ok(()) }
     /// ```
+    #[doc(alias("get", "fetch"))]
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal, M> {
         let operation = Operation {
             method: Method::GET,

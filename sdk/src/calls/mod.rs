@@ -8,7 +8,6 @@ pub(crate) mod claim;
 #[path = "no_claim.rs"]
 pub(crate) mod claim;
 pub(crate) mod deals;
-pub(crate) mod operations;
 pub(crate) mod options;
 pub(crate) mod response;
 pub(crate) mod service;

@@ -19,6 +19,7 @@ use crate::{json::unreadable::Unreadable, transport::retry::attempts::RetryPolic
 /// ```
 #[derive(Clone, Default)]
 #[must_use]
+#[doc(alias("timeout", "retry", "per-call options"))]
 pub struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<RetryPolicy>,

@@ -19,6 +19,7 @@ use crate::{
     json::unreadable::Unreadable,
     rules::validate::{ValidationError, Violation, ViolationCode},
     transport::{
+        call_metrics::CallMetrics,
         call_progress::CallInfo,
         connect::{
             pools::{ATTEMPT_TIMEOUT, Pools},
@@ -48,6 +49,7 @@ pub(crate) struct Service {
     pub(crate) retry: RetryPolicy,
     pub(crate) unreadable: Unreadable,
     pub(crate) propagate: Option<Propagate>,
+    pub(crate) metrics: CallMetrics,
     /// The open ledgers of single creates, which have an idempotency key (`Call::once`).
     #[cfg(feature = "ledger")]
     pub(crate) ledgers: Arc<OpenLedgerCache>,

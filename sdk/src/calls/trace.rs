@@ -56,6 +56,7 @@ impl<'a> CallTrace<'a> {
             otel.status_description = Empty,
             dealkit.unreadable = Empty,
         );
+        call.metrics.start_call(operation);
         Self {
             span,
             call,
@@ -85,6 +86,7 @@ impl<'a> CallTrace<'a> {
             operation,
             progress,
             limits,
+            metrics,
             ..
         } = self.call;
         let (status, request_id) = match result {
@@ -110,10 +112,17 @@ impl<'a> CallTrace<'a> {
         let effect = error_type
             .as_ref()
             .and_then(|_| find_effect(operation, outcome));
-        // These functions are called only if there is a subscriber.
+        // These functions are called only if there is a subscriber or a meter.
         let attempts = || progress.attempts();
         let waited = || progress.total_wait();
         let retries_left = || limits.retry_quota().remaining_retries(limits.now());
+        metrics.end_call(
+            operation,
+            outcome,
+            error_type.as_deref(),
+            waited,
+            retries_left,
+        );
         let span = &self.span;
         if !span.is_disabled() {
             span.record("dealkit.outcome", outcome.as_str());

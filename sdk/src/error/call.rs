@@ -1,6 +1,6 @@
 //! The error type and its accessors.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -49,12 +49,17 @@ const MAX_BODY: usize = 64 * 1024;
 /// }
 /// # Ok(()) }
 /// ```
+///
+/// An error is cheap to clone, so several tasks can share the result of one call.
 #[cfg_attr(
     feature = "test-util",
     doc = "\nTests make their errors with an [`ErrorBuilder`](crate::test_util::ErrorBuilder)."
 )]
-pub struct Error(Box<ErrorData>);
+#[derive(Clone)]
+#[doc(alias("exception", "failure"))]
+pub struct Error(Arc<ErrorData>);
 
+#[derive(Clone)]
 struct ErrorData {
     cause: Cause,
     operation: Option<Operation>,
@@ -68,7 +73,7 @@ struct ErrorData {
 
 impl Error {
     pub(crate) fn new(cause: Cause) -> Self {
-        Self(Box::new(ErrorData {
+        Self(Arc::new(ErrorData {
             cause,
             operation: None,
             attempts: Attempts::default(),
@@ -77,6 +82,11 @@ impl Error {
             #[cfg(feature = "test-util")]
             test_outcome: None,
         }))
+    }
+
+    /// Returns the data, to change it. An error that is being built is not shared, so nothing is copied.
+    fn data_mut(&mut self) -> &mut ErrorData {
+        Arc::make_mut(&mut self.0)
     }
 
     pub(crate) fn config(message: impl Into<Message>) -> Self {
@@ -103,13 +113,13 @@ impl Error {
     /// Creates the error of a call that cannot be admitted before its deadline.
     pub(crate) fn throttled(late_admission: LateAdmission) -> Self {
         let mut error = Self::new(Cause::Throttled(late_admission));
-        error.0.attempts.retry_after = Some(late_admission.wait);
+        error.data_mut().attempts.retry_after = Some(late_admission.wait);
         error
     }
 
     pub(crate) fn cancelled(outcome: Outcome, attempts: u32) -> Self {
         let mut error = Self::new(Cause::Cancelled(outcome));
-        error.0.attempts.count = attempts;
+        error.data_mut().attempts.count = attempts;
         error
     }
 
@@ -153,25 +163,25 @@ impl Error {
 
     /// Records whether the service may have acted on the row in an earlier run.
     pub(crate) fn with_earlier_unknown_outcome(mut self, is_unresolved: bool) -> Self {
-        self.0.attempts.earlier_may_have_acted |= is_unresolved;
+        self.data_mut().attempts.earlier_may_have_acted |= is_unresolved;
         self
     }
 
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
-        self.0.operation = Some(operation.clone());
+        self.data_mut().operation = Some(operation.clone());
         self
     }
 
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
-        self.0.test_outcome = Some(outcome);
+        self.data_mut().test_outcome = Some(outcome);
         self
     }
 
     #[cfg(feature = "test-util")]
     pub(crate) fn with_attempts(mut self, count: u32, retry_after: Option<Duration>) -> Self {
-        self.0.attempts.count = count;
-        self.0.attempts.retry_after = retry_after;
+        self.data_mut().attempts.count = count;
+        self.data_mut().attempts.retry_after = retry_after;
         self
     }
 
@@ -225,17 +235,18 @@ impl Error {
     /// Attaches the response. The body is parsed as a problem unless the status is a success, whose body describes no error.
     pub(crate) fn with_response(mut self, mut response: HttpResponse) -> Self {
         if !response.status.is_success() {
-            self.0.problem = Problem::from_json(&response.body);
+            self.data_mut().problem = Problem::from_json(&response.body);
         }
         if let Some(beginning) = response.body.get(..MAX_BODY) {
             // A copy of the beginning releases the memory of the rest.
             response.body = Bytes::copy_from_slice(beginning);
         }
-        if let Cause::Decode(error) = &mut self.0.cause {
+        let data = self.data_mut();
+        if let Cause::Decode(error) = &mut data.cause {
             error.mask(|text| response.redactor.mask(text));
-            self.0.attempts.count = response.attempts;
+            data.attempts.count = response.attempts;
         }
-        self.0.response = Some(response);
+        data.response = Some(response);
         self
     }
 
@@ -316,6 +327,7 @@ impl Error {
     /// assert_eq!(error.outcome(), Outcome::NotSent); // as for every error before a request is sent
     /// assert!(!error.may_have_acted());
     /// ```
+    #[doc(alias("idempotency"))]
     pub fn outcome(&self) -> Outcome {
         #[cfg(feature = "test-util")]
         if let Some(outcome) = self.0.test_outcome {
@@ -423,32 +435,38 @@ impl Error {
     }
 
     /// Returns true for a 401: the service key is missing or unknown. Troubleshooting: is it the key of this service?
+    #[doc(alias("401", "unauthorized"))]
     pub fn is_authentication(&self) -> bool {
         self.has_status(401)
     }
 
     /// Returns true for a 403: the service key does not permit this call.
+    #[doc(alias("403", "forbidden"))]
     pub fn is_permission_denied(&self) -> bool {
         self.has_status(403)
     }
 
     /// Returns true for a 404: there is no such resource. Troubleshooting: check the identifier, and the path of the base URL, if it has
     /// one.
+    #[doc(alias("404"))]
     pub fn is_not_found(&self) -> bool {
         self.has_status(404)
     }
 
     /// Returns true for a 409: the request conflicts with the existing state.
+    #[doc(alias("409"))]
     pub fn is_conflict(&self) -> bool {
         self.has_status(409)
     }
 
     /// Returns true for a 422: the service rejects the request's content. Troubleshooting: see [`Error::violations`].
+    #[doc(alias("422"))]
     pub fn is_unprocessable_entity(&self) -> bool {
         self.has_status(422)
     }
 
     /// Returns true for a 429: too many requests.
+    #[doc(alias("429", "too many requests"))]
     pub fn is_rate_limited(&self) -> bool {
         self.has_status(429)
     }
@@ -664,7 +682,7 @@ impl From<TransportError> for Error {
         if let Some(response) = response {
             error = error.with_response(response);
         }
-        error.0.attempts = attempts;
+        error.data_mut().attempts = attempts;
         error
     }
 }

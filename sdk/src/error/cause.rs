@@ -1,6 +1,6 @@
 //! Causes of errors: their data, kinds, outcomes and messages.
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, sync::Arc};
 
 use chrono::{DateTime, Utc};
 use http::StatusCode;
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The cause of an error, with its data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(
     not(feature = "ledger"),
     expect(dead_code, reason = "some causes need a ledger")
@@ -63,7 +63,7 @@ pub(crate) enum Cause {
 }
 
 /// The error of the caller's `resolve` function. Messages never show the error's text, which may contain personal data.
-pub(crate) type ResolveError = Box<dyn StdError + Send + Sync>;
+pub(crate) type ResolveError = Arc<dyn StdError + Send + Sync>;
 
 impl Cause {
     pub(crate) fn kind(&self) -> ErrorKind {

@@ -20,6 +20,7 @@ use crate::{json::decode_error::Expected, value::Json};
 /// extensible enums are readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[doc(alias("lenient"))]
 pub enum Unreadable {
     /// Rejects the whole document.
     #[default]

@@ -38,6 +38,24 @@ use crate::{
 /// This value is only the path or URL of the log: creating the value opens nothing. The first job creates the file or the
 /// tables.
 ///
+/// # From async code
+///
+/// Creates use the ledger on a separate thread, and never block the runtime. The methods of this type, such as
+/// [`summary`](Self::summary) and [`resolve`](Self::resolve), read and write the file or the database before they return, and so
+/// block their thread. Call them on a thread for blocking work:
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use dealkit::ledger::Ledger;
+///
+/// let ledger = Ledger::sqlite("agents.ledger");
+/// let summary = tokio::task::spawn_blocking(move || ledger.summary()).await??;
+/// println!("{} rows are unresolved", summary.unresolved.len());
+/// # Ok(()) }
+/// ```
+///
+/// # Between two runs
+///
 /// ```
 /// # fn example() -> Result<(), dealkit::ledger::LedgerError> {
 /// use dealkit::{AgentId, ledger::Ledger};
@@ -53,6 +71,7 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[doc(alias("idempotency", "journal", "deduplication"))]
 pub struct Ledger(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -273,7 +292,7 @@ impl Ledger {
         })
     }
 
-    /// Counts the ledger's rows, and lists the unresolved ones.
+    /// Counts the ledger's rows, and lists the unresolved ones. Blocks the thread: see [From async code](#from-async-code).
     ///
     /// # Errors
     /// If the ledger cannot be read or is damaged, or if the file or database is not a ledger.
@@ -282,7 +301,7 @@ impl Ledger {
     }
 
     /// Records the agents that you have found for rows. Each entry is the key of a row and the row's agent, or `None` if the
-    /// row has no agent. Returns the number of rows that changed.
+    /// row has no agent. Returns the number of rows that changed. Blocks the thread: see [From async code](#from-async-code).
     ///
     /// Use it for rows whose outcome is unknown: the next run reports rows with an agent as created, and sends rows without an
     /// agent. Use it also, with `None`, for rejected rows that you have corrected: the next run then sends them.

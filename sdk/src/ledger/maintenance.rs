@@ -51,6 +51,8 @@ pub struct UnresolvedRow {
     pub status: Option<StatusCode>,
     /// The service's id for the request, if it gave one.
     pub request_id: Option<String>,
+    /// The [label](crate::CreateMany::label) with which the row was sent, if it had one.
+    pub label: Option<String>,
 }
 
 impl UnresolvedRow {
@@ -62,6 +64,7 @@ impl UnresolvedRow {
             sent_at,
             status: None,
             request_id: None,
+            label: None,
         }
     }
 }
@@ -72,6 +75,7 @@ impl fmt::Debug for UnresolvedRow {
             .field("sent_at", &self.sent_at)
             .field("status", &self.status)
             .field("request_id", &self.request_id)
+            .field("label", &self.label)
             .finish_non_exhaustive()
     }
 }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::transport::{
-    connect::progress::Progress, error::TransportError, operation::Operation, outcome::Outcome,
-    rate::admission::SharedLimits, response::HttpResponse,
+    call_metrics::CallMetrics, connect::progress::Progress, error::TransportError,
+    operation::Operation, outcome::Outcome, rate::admission::SharedLimits, response::HttpResponse,
 };
 
 /// The call that events and a span describe.
@@ -25,6 +25,7 @@ pub(crate) struct CallInfo<'a> {
     pub(crate) base_url: &'a Url,
     pub(crate) progress: &'a CallProgress,
     pub(crate) limits: &'a SharedLimits,
+    pub(crate) metrics: &'a CallMetrics,
 }
 
 impl CallInfo<'_> {
@@ -38,6 +39,11 @@ impl CallInfo<'_> {
         let response = result.map_or_else(TransportError::response, Some);
         let status = response.map(|response| i64::from(response.status.as_u16()));
         let error_type = result.err().map(TransportError::name);
+        let AttemptTimes {
+            number, duration, ..
+        } = times;
+        self.metrics
+            .end_attempt(self.operation, number, duration, status, error_type);
         // The macros of tracing need the level as a constant.
         macro_rules! event {
             ($level:ident, $message:literal) => {

@@ -31,7 +31,7 @@ pub(crate) struct FailedRequest {
 }
 
 /// The cause of a failed request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum TransportCause {
     Connect(Option<ConnectFailure>, Option<LibraryError>),
     Timeout(Duration, SentPart),
@@ -57,7 +57,7 @@ pub(crate) enum SentPart {
 }
 
 /// The attempts of a request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Attempts {
     pub(crate) count: u32,
     /// The wait before the next attempt that the service asks for.

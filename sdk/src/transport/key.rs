@@ -59,6 +59,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// assert!(!format!("{key:?}").contains("my-key"));
 /// ```
 #[derive(Clone)]
+#[doc(alias("token", "api key"))]
 pub struct ServiceKey {
     text: String,
     expires_in: Option<Duration>,
@@ -127,6 +128,7 @@ opaque_debug!(ServiceKey);
 ///     }
 /// }
 /// ```
+#[doc(alias("token", "credentials", "vault"))]
 pub trait KeyProvider: Send + Sync + 'static {
     /// The error if there is no key. An error message names only the type of this error, because the error may contain a key.
     /// Log the details in the provider.

@@ -1,6 +1,11 @@
 //! Sending of requests and reading of responses. This code does not depend on the models of agents and deals.
 
 pub(crate) mod base_url;
+#[cfg(feature = "metrics")]
+pub(crate) mod call_metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "no_call_metrics.rs"]
+pub(crate) mod call_metrics;
 pub(crate) mod call_progress;
 pub(crate) mod connect;
 pub(crate) mod environment;

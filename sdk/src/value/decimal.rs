@@ -57,6 +57,7 @@ use serde_json::value::RawValue;
 /// Rounding by another reader cannot always be detected: through `flatten`, serde reads 0.30000000000000001 as the float
 /// 0.3, which a `Decimal` accepts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[doc(alias("money", "float", "f64"))]
 pub struct Decimal(rust_decimal::Decimal);
 
 /// Error of parsing a string that is not a decimal number, or has more digits than a [`Decimal`] can hold.

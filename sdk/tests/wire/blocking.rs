@@ -128,6 +128,29 @@ fn a_job_is_cancelled_from_another_thread() {
     assert!(creations.next().is_none() && creations.cancel().is_empty());
 }
 
+/// The rows in flight complete, and no further rows are taken.
+#[test]
+fn a_job_is_stopped_from_another_thread() {
+    let mut peer = start_manual_peer();
+    let client = Client::new(peer.client()).unwrap();
+    let many = client.agents().create_many(std::iter::repeat_with(ada));
+    let creations = many.concurrency(2).into_iter();
+    let handle = creations.cancel_handle();
+    std::thread::scope(|threads| {
+        let stopping = threads.spawn(move || {
+            let held = hear(&mut peer, 2);
+            handle.stop();
+            for request in held {
+                request.answer(201, VALID_BODY);
+            }
+            peer
+        });
+        let outcomes: Vec<_> = creations.map(|creation| creation.outcome()).collect();
+        assert_eq!(outcomes, [Outcome::Succeeded; 2]);
+        assert_eq!(stopping.join().unwrap().counts().requests, 2);
+    });
+}
+
 #[test]
 fn a_row_that_is_taken_while_its_job_is_cancelled_is_returned() {
     let client = Client::new(client("http://127.0.0.1:9")).unwrap();

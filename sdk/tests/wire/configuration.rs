@@ -432,3 +432,42 @@ fn from_env_names_the_missing_or_invalid_variable() {
         }
     }
 }
+
+/// In a child process, whose variables are wrong or missing where the program overrides them.
+#[test]
+fn a_builder_overrides_the_environment() {
+    const NAME: &str = "configuration::a_builder_overrides_the_environment";
+    if std::env::var_os(CHILD).is_none() {
+        let (key, file) = (
+            ("DEALKIT_SERVICE_KEY", KEY),
+            ("DEALKIT_SERVICE_KEY_FILE", "/nowhere"),
+        );
+        child(NAME, &[("DEALKIT_BASE_URL", "CANARY"), key, file]);
+        child(NAME, &[]);
+        return;
+    }
+    let url = "https://deals.example.com";
+    let timeout = Duration::from_secs(7);
+    // Also if the program overrides the environment before it asks for it.
+    for builder in [
+        Client::builder()
+            .from_env()
+            .base_url(url)
+            .service_key("mine"),
+        Client::builder()
+            .base_url(url)
+            .service_key("mine")
+            .from_env(),
+    ] {
+        let client = builder.timeout(timeout).build().unwrap();
+        assert_eq!(client.timeout(), timeout);
+        let request = client.deals().retrieve("d_1").into_request().unwrap();
+        assert_eq!(request.uri(), "https://deals.example.com/v1/deals/d_1");
+        assert_eq!(request.headers()["x-service-key"], "mine");
+    }
+    let blocking = blocking::Client::builder().from_env().base_url(url);
+    blocking.service_key("mine").build().unwrap();
+    let without_key = Client::builder().from_env().base_url(url);
+    let text = build_error(without_key);
+    assert!(text.contains("DEALKIT_SERVICE_KEY_FILE"), "{text}");
+}

@@ -351,3 +351,78 @@ fn the_blocking_iterator_returns_every_row_when_it_is_cancelled() {
     let error = left[0].result.as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 }
+
+/// A handle stops the job, which leaves no outcome unknown, and then cancels it, while the task reads the stream.
+#[tokio::test]
+async fn a_handle_stops_and_cancels_a_stream() {
+    let mut peer = Peer::manual();
+    let client = peer.client();
+    let many = client.agents().create_many((0..).map(row));
+    let mut creations = many.concurrency(2).stream();
+    let handle = creations.cancel_handle();
+    let reading = tokio::spawn(async move {
+        let mut read = Vec::new();
+        while let Some(creation) = creations.next().await {
+            read.push(creation);
+        }
+        read
+    });
+    let mut heard = hear(&mut peer, 2).await;
+    assert!(!handle.is_stopped());
+    handle.stop();
+    assert!(handle.is_stopped());
+    create(heard.remove(0));
+    until(|| peer.counts().answered == 1).await;
+    assert!(!reading.is_finished());
+    handle.cancel();
+    let read = reading.await.unwrap();
+    assert_eq!(
+        outcomes(&read),
+        [(0, Outcome::Succeeded), (1, Outcome::Unknown)]
+    );
+    let error = read[1].result.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(peer.counts().requests, 2);
+
+    // Before the first row is taken, and after the end.
+    let mut creations = client.agents().create_many(rows(0..2)).stream();
+    let handle = creations.cancel_handle();
+    handle.cancel();
+    assert!(creations.next().await.is_none() && creations.next().await.is_none());
+    handle.cancel();
+    assert!(creations.cancel().await.is_empty());
+}
+
+/// A stopped job completes the rows in flight, and then ends.
+#[tokio::test]
+async fn a_stopped_stream_completes_the_rows_in_flight() {
+    let mut peer = Peer::manual();
+    let many = peer.client().agents().create_many((0..).map(row));
+    let creations = many.concurrency(2).stream();
+    let handle = creations.cancel_handle();
+    let reading = tokio::spawn(creations.collect::<Vec<_>>());
+    let heard = hear(&mut peer, 2).await;
+    handle.stop();
+    heard.into_iter().for_each(create);
+    assert_eq!(ids(reading.await.unwrap()), ["a_0", "a_1"]);
+}
+
+/// A deal that had arrived is returned, and the others are not.
+#[tokio::test]
+async fn a_handle_cancels_a_stream_of_deals() {
+    let mut peer = Peer::manual();
+    let many = peer.client().deals().retrieve_many(["d_1", "d_2"]);
+    let mut deals = many.stream();
+    let handle = deals.cancel_handle();
+    let reading = tokio::spawn(async move {
+        let mut read = Vec::new();
+        while let Some(item) = deals.next().await {
+            read.push(item.id);
+        }
+        read
+    });
+    let held = [peer.next().await, peer.next().await];
+    handle.cancel();
+    assert!(reading.await.unwrap().is_empty());
+    drop(held);
+}

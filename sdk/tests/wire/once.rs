@@ -1,11 +1,12 @@
 //! Creates with an idempotency key: the first call sends the request, and later calls get its recorded outcome.
 #![cfg(all(feature = "blocking", feature = "ledger"))]
 
-use std::fs;
+use std::{convert::Infallible, fs};
 
 use dealkit::{
-    Agent, Client, CreateOnce, Created, Error, ErrorKind, Outcome, RawResponse, blocking,
-    ledger::{Ledger, LedgerErrorKind},
+    Agent, AgentId, Client, CreateOnce, CreateRow, Created, Error, ErrorKind, Outcome, RawResponse,
+    blocking,
+    ledger::{Ledger, LedgerErrorKind, Resolution, UnresolvedRow},
 };
 use futures_util::FutureExt as _;
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use crate::{
     rows::{named, new_ledger, request},
 };
 
-use Outcome::{NotSent, Rejected, Unknown};
+use Outcome::{NotSent, Rejected, Succeeded, Unknown};
 
 fn once(client: &Client, ledger: &Ledger, key: &str) -> CreateOnce {
     client.agents().create(request(0)).once(ledger, key)
@@ -370,4 +371,91 @@ fn blocking_and_raw_calls_have_keys_too() {
     };
     assert_eq!(agent_id.unwrap(), agent.id);
     assert_eq!(service.arrived().len(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_resolved_by_the_callers_function() {
+    let (_folder, ledger) = new_ledger();
+    let mut peer = Peer::manual();
+    let client = peer.client();
+    for key in ["found", "none", "unclear"] {
+        let call = once(&client, &ledger, key).label(format!("crm {key}"));
+        let (made, _) = send_and_respond(&mut peer, call, 503).await;
+        assert_eq!(made.unwrap_err().outcome(), Unknown);
+    }
+    let labels = ledger.summary().unwrap().unresolved;
+    let labels: Vec<_> = labels.into_iter().map(|row| row.label.unwrap()).collect();
+    assert_eq!(labels, ["crm found", "crm none", "crm unclear"]);
+
+    // The function uses a variable, so it clones the variable for each future.
+    let agent = AgentId::from("a_9");
+    let look_up = move |row: UnresolvedRow| {
+        let agent = agent.clone();
+        async move {
+            assert_eq!(row.label.unwrap(), format!("crm {}", row.key));
+            Ok::<_, Infallible>(match &*row.key {
+                "found" => Resolution::Agent(agent),
+                "none" => Resolution::NoAgent,
+                _ => Resolution::Unknown,
+            })
+        }
+    };
+    for (key, is_sent, outcome) in [
+        ("found", false, Succeeded),
+        ("none", true, Succeeded),
+        ("unclear", false, Unknown),
+    ] {
+        let call = once(&client, &ledger, key).resolve(look_up.clone());
+        let (made, sent) = send_and_respond(&mut peer, call, 201).await;
+        assert_eq!(sent, is_sent);
+        let actual = made.as_ref().map_or_else(Error::outcome, |_| Succeeded);
+        assert_eq!(actual, outcome);
+        if key == "found" {
+            let Created::Already { agent_id, .. } = made.unwrap() else {
+                panic!("it was resolved");
+            };
+            assert_eq!(agent_id.unwrap(), "a_9");
+        }
+    }
+    // Also if the create is detached.
+    let failing = async |_| Err::<Resolution, _>("CANARY");
+    let detached = once(&client, &ledger, "unclear")
+        .resolve(failing)
+        .detached();
+    let error = detached.await.unwrap_err();
+    assert_eq!(
+        std::error::Error::source(&error).unwrap().to_string(),
+        "CANARY"
+    );
+    assert!(!error.to_string().contains("CANARY"));
+}
+
+#[test]
+fn the_blocking_clients_function_may_block() {
+    let (_folder, ledger) = new_ledger();
+    let service = Peer::answering(503, &[], "");
+    let client = blocking::Client::new(service.client()).unwrap();
+    let call = || {
+        let call = client.agents().create(request(0));
+        call.once(&ledger, "one").label("crm-1")
+    };
+    assert_eq!(call().send().unwrap_err().outcome(), Unknown);
+    let resolve = |row: UnresolvedRow| {
+        assert_eq!(row.label.as_deref(), Some("crm-1"));
+        Ok::<_, Infallible>(Resolution::Agent("a_9".into()))
+    };
+    let created = call().resolve(resolve).send().unwrap();
+    assert_eq!(created.now(), None);
+    assert_eq!(service.arrived().len(), 1);
+}
+
+#[tokio::test]
+async fn a_label_that_is_too_long_sends_nothing() {
+    let (_folder, ledger) = new_ledger();
+    let service = Peer::answering(201, &[], AGENT);
+    for label in ["x".repeat(CreateRow::MAX_LABEL + 1), "\0".to_owned()] {
+        let call = once(&service.client(), &ledger, "one").label(label);
+        assert_eq!(error_facts(call.await), (ErrorKind::Config, NotSent, false));
+    }
+    assert!(service.arrived().is_empty());
 }

@@ -3,10 +3,11 @@
 use std::{error::Error as _, sync::Arc, time::Duration};
 
 use dealkit::{
-    Agent, Deal, Error, ErrorKind, Method, Operations, Outcome, RawResponse, StatusCode,
-    ValidationError,
+    Agent, CallOptions, Deal, Error, ErrorKind, Method, Operations, Outcome, RawResponse,
+    StatusCode, ValidationError,
     test_util::{ErrorBuilder, Stub},
 };
+use futures_util::FutureExt as _;
 
 use crate::{
     limits,
@@ -169,6 +170,165 @@ async fn a_stub_returns_the_results_of_its_functions() {
     assert_eq!(service.only_request().method(), "POST");
     let error = program.retrieve_deal("..").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Validation);
+}
+
+#[tokio::test]
+async fn an_async_stub_waits_for_the_test() {
+    let released = Arc::new(tokio::sync::Notify::new());
+    let waiting = Arc::clone(&released);
+    let stub = Stub::new()
+        .on_retrieve_async(move |id| {
+            let waiting = Arc::clone(&waiting);
+            async move {
+                waiting.notified().await;
+                Ok(Deal::builder().id(id).build())
+            }
+        })
+        .on_create_agent_async(async |request| Err(ErrorBuilder::config(request.email()).build()));
+    let program: Arc<dyn Operations> = Arc::new(stub);
+    let mut deal = program.retrieve_deal("d_1");
+    assert!((&mut deal).now_or_never().is_none());
+    released.notify_one();
+    assert_eq!(deal.await.unwrap().id, "d_1");
+    let error = program.create_agent(ada()).await.unwrap_err();
+    assert_eq!(error.to_string(), "ada@example.com");
+}
+
+/// The options of a call through the trait replace the client's.
+#[tokio::test]
+async fn operations_take_options_of_each_call() {
+    let service = Peer::answering(404, &[], "");
+    let program: Arc<dyn Operations> = Arc::new(service.client());
+    let options = CallOptions::new().header("x-tenant", "7");
+    let failed = program.retrieve_deal_with("d_1", options.clone()).await;
+    assert!(failed.unwrap_err().is_not_found());
+    assert!(
+        program
+            .create_agent_with(ada(), options)
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+    for request in service.arrived() {
+        assert_eq!(request.header("x-tenant"), Some("7"));
+    }
+}
+
+#[cfg(feature = "ledger")]
+#[tokio::test]
+async fn operations_create_once() {
+    use dealkit::{Created, IdempotencyKey};
+
+    let (_folder, ledger) = crate::rows::new_ledger();
+    let service = Peer::answering(201, &[], AGENT);
+    let key = IdempotencyKey::new(&ledger, "crm-1").label("batch 7");
+    assert_eq!((key.as_str(), key.ledger()), ("crm-1", &ledger));
+    assert_eq!(format!("{key:?}"), "IdempotencyKey { .. }");
+    let program: Arc<dyn Operations> = Arc::new(service.client());
+    for is_first in [true, false] {
+        let created = program.create_agent_once(ada(), key.clone()).await;
+        assert_eq!(created.unwrap().now().is_some(), is_first);
+    }
+    assert_eq!(service.arrived().len(), 1);
+    let [Some(row)] = &ledger.look_up(None, ["crm-1"]).unwrap()[..] else {
+        panic!("the ledger has the key");
+    };
+    assert_eq!(row.label.as_deref(), Some("batch 7"));
+
+    let stub = Stub::new().on_create_agent_once(|request, key| match key.as_str() {
+        "crm-1" => Err(ErrorBuilder::in_flight().build()),
+        key => Ok(Created::already(format!("{key} {}", request.email()))),
+    });
+    let program: Arc<dyn Operations> = Arc::new(stub);
+    let error = program.create_agent_once(ada(), key).await.unwrap_err();
+    assert!(error.is_in_flight());
+    let key = IdempotencyKey::new(&ledger, "crm-2");
+    let created = program.create_agent_once(ada(), key.clone()).await.unwrap();
+    assert_eq!(created, Created::already("crm-2 ada@example.com"));
+    let error = Stub::new().create_agent_once(ada(), key).await.unwrap_err();
+    assert!(
+        error.to_string().contains("on_create_agent_once"),
+        "{error}"
+    );
+}
+
+#[cfg(feature = "ledger")]
+#[tokio::test]
+async fn constructed_errors_of_a_previous_attempt_equal_the_real_ones() {
+    let (_folder, ledger) = crate::rows::new_ledger();
+    let mut service = Peer::manual();
+    let client = service.client();
+    let once = |key: &str| client.agents().create(ada()).once(&ledger, key);
+    let add_operation = |error: ErrorBuilder| error.operation(Method::POST, "/v1/agents").build();
+
+    let mut sending = once("one").into_future();
+    let held = service.next_during(&mut sending).await;
+    let real = once("one").await.unwrap_err();
+    assert_eq!(
+        facts(&add_operation(ErrorBuilder::in_flight())),
+        facts(&real)
+    );
+    assert!(real.is_in_flight());
+    held.answer(422, "");
+    sending.await.unwrap_err();
+
+    let real = once("one").await.unwrap_err();
+    let recorded = ledger.look_up(None, ["one"]).unwrap().remove(0).unwrap();
+    let constructed = add_operation(ErrorBuilder::already_attempted(recorded));
+    assert_eq!(facts(&constructed), facts(&real));
+    assert_eq!(
+        (real.kind(), real.outcome()),
+        (ErrorKind::AlreadyAttempted, Outcome::Rejected)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_constructed_throttled_error_equals_the_real_one() {
+    let service = Peer::in_memory();
+    let builder = service.builder().rate_limit(0.01);
+    let client = builder.timeout(Duration::from_secs(1)).build().unwrap();
+    let mut service = service;
+    let mut first = client.agents().create(ada()).into_future();
+    service.next_during(&mut first).await.answer(201, AGENT);
+    first.await.unwrap();
+    let real = client.agents().create(ada()).await.unwrap_err();
+    let wait = real.retry_after().unwrap();
+    let constructed = ErrorBuilder::throttled(wait).operation(Method::POST, "/v1/agents");
+    assert_eq!(facts(&constructed.build()), facts(&real));
+}
+
+#[tokio::test]
+async fn a_constructed_error_without_a_key_equals_the_real_one() {
+    let service = Peer::answering(200, &[], "{}");
+    let provider = async || Err::<String, _>(std::io::Error::other("CANARY"));
+    let builder = service.builder().service_key_provider(provider);
+    let client = builder.build().unwrap();
+    let real = client.agents().create(ada()).await.unwrap_err();
+    let text = real.to_string();
+    let reason = text.strip_prefix("POST /v1/agents: not sent: ").unwrap();
+    let reason = reason.strip_suffix(" [see service_key]").unwrap();
+    let constructed = ErrorBuilder::service_key(reason).operation(Method::POST, "/v1/agents");
+    assert_eq!(facts(&constructed.build()), facts(&real));
+    assert_eq!(real.kind(), ErrorKind::ServiceKey);
+}
+
+/// A clone has all data, and the result of a call stays small.
+#[tokio::test]
+async fn errors_are_cloned_with_their_data() {
+    let error = created(422, &[("x-request-id", "r-1")], r#"{"title": "No"}"#).await;
+    let clone = error.clone();
+    assert_eq!(facts(&clone), facts(&error));
+    // The clone does not change with the original.
+    let changed = ErrorBuilder::from_error(error).outcome(Outcome::Unknown);
+    assert_eq!(changed.build().outcome(), Outcome::Unknown);
+    assert_eq!(clone.outcome(), Outcome::Rejected);
+    assert_eq!(size_of::<Error>(), size_of::<usize>());
+    assert_eq!(size_of::<Result<(), Error>>(), size_of::<usize>());
+
+    let breaking = Peer::start(Http1, vec![vec![Step::ReadRequest, Step::End]]);
+    let error = breaking.client().agents().create(ada()).await.unwrap_err();
+    let (source, cloned) = (error.source().unwrap(), error.clone());
+    assert_eq!(cloned.source().unwrap().to_string(), source.to_string());
 }
 
 #[test]

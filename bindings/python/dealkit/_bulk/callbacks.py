@@ -1,5 +1,5 @@
-"""The caller's functions that ``create_many`` calls: ``key=`` makes a row's idempotency key, and ``resolve=`` looks up
-whether the agent of a row exists."""
+"""The caller's functions that ``create_many`` calls: ``key=`` makes a row's idempotency key, ``label=`` its label, and
+``resolve=`` looks up whether the agent of a row exists."""
 
 from __future__ import annotations
 
@@ -86,6 +86,25 @@ def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) 
         return rejection
 
 
+def make_label(function: Callable[[Any], object], row: Any) -> str | None | DealkitError:
+    """Returns the label of a row, or the error of a row for which the function returns no valid label."""
+    try:
+        label: Any = function(row)
+        if label is None:
+            return None
+        if isinstance(label, str):
+            label = str.__str__(label)
+            label.encode()
+            return label  # type: ignore[no-any-return]
+        return ConfigError(f"not sent: label must return a str or None for each row, not {type(label).__name__}")
+    except Exception as error:
+        # The exception's message and frames may contain personal data.
+        clear_frames(error)
+        rejection = ConfigError(f"not sent: the label of the row cannot be determined: {type(error).__name__}")
+        rejection.__cause__ = error
+        return rejection
+
+
 class UnresolvedRow(NamedTuple):
     """A row whose outcome is unknown. ``create_many`` passes it to the function ``resolve``.
 
@@ -102,10 +121,13 @@ class UnresolvedRow(NamedTuple):
     """The status of the response, if there was one."""
     request_id: str | None = None
     """The service's id for the request, if it gave one."""
+    label: str | None = None
+    """The label with which the row was sent, if it had one."""
 
     def __repr__(self) -> str:
         return (
-            f"UnresolvedRow(sent_at={self.sent_at!r}, status_code={self.status_code!r}, request_id={self.request_id!r})"
+            f"UnresolvedRow(sent_at={self.sent_at!r}, status_code={self.status_code!r}, request_id={self.request_id!r}, "
+            f"label={self.label!r})"
         )
 
 

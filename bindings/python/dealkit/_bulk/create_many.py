@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from warnings import warn
 
 from dealkit import _native
-from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, send_answer
+from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, make_label, send_answer
 from dealkit._bulk.creation import Creation, CreationOfRow, make_creation
 from dealkit._bulk.progress import make_display
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -49,6 +49,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         "_has_warned",
         "_key_function",
         "_key_name",
+        "_label_function",
         "_ledger_error",
         "_rejections",
         "_resolve",
@@ -59,6 +60,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
     )
 
     _key_function: Callable[[Any], object] | None
+    _label_function: Callable[[Any], object] | None
     _resolve: Resolve | None
 
     def __init__(
@@ -68,6 +70,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         *,
         ledger: Any,
         key: str | Callable[[Any], str] | None,
+        label: Callable[[Any], str | None] | None,
         resend_unknown: bool,
         resend_corrected: bool,
         resolve: Resolve | None,
@@ -84,6 +87,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         path = _check_ledger_arguments(
             ledger,
             key,
+            label,
             resolve,
             resend_unknown=resend_unknown,
             resend_corrected=resend_corrected,
@@ -92,6 +96,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         check_arguments(concurrency, ordered, on_error)
         check_bools(validate=validate)
         self._key_function, self._key_name = key_function(key)
+        self._label_function = label
         ledger_options: _native.LedgerOptions | None = None
         if path is not None:
             ledger_options = unwrap(
@@ -138,10 +143,16 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         key: Any = None
         if self._key_function is not None:
             key = make_key(self._key_function, self._key_name, caller_input)
-        # An error of the row itself takes precedence over an error of its key.
+        label: Any = None
+        if self._label_function is not None:
+            label = make_label(self._label_function, caller_input)
+        # An error of the row itself takes precedence over an error of its key, and that one over an error of its label.
         if isinstance(key, DealkitError):
             call = call if isinstance(call, DealkitError) else key
             key = None
+        if isinstance(label, DealkitError):
+            call = call if isinstance(call, DealkitError) else label
+            label = None
         if isinstance(call, DealkitError):
             self._rejections[index] = call
             call = None
@@ -149,7 +160,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
             return call
         elif self._resolve is not None:
             self._rows_by_key.setdefault(key, (index, caller_input))
-        return _native.create_row(call=call, idempotency_key=key)
+        return _native.create_row(call=call, idempotency_key=key, label=label)
 
     def _is_sent(self, index: int) -> bool:
         return index not in self._rejections
@@ -265,6 +276,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
             sent_at=request.sent_at,
             status_code=request.status_code,
             request_id=request.request_id,
+            label=request.label,
         )
         return self._resolve(row)  # type: ignore[misc]
 
@@ -415,16 +427,18 @@ def _warn_of_changed_row(index: int) -> None:
     warn(message, IdempotencyKeyReusedWarning, stacklevel=find_stack_level())
 
 
-def _check_ledger_arguments(ledger: Any, key: Any, resolve: Any, **flags: Any) -> str | None:
+def _check_ledger_arguments(ledger: Any, key: Any, label: Any, resolve: Any, **flags: Any) -> str | None:
     """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
     if resolve is not None and not callable(resolve):
         raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
+    if label is not None and not callable(label):
+        raise TypeError(f"label must be a function of a row, not {type(label).__name__}")
     if resolve is not None and flags["resend_unknown"]:
         raise TypeError(
             "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
         )
     if ledger is None:
-        for name, value in {"key": key, "resolve": resolve, **flags}.items():
+        for name, value in {"key": key, "label": label, "resolve": resolve, **flags}.items():
             if value:
                 raise TypeError(f"{name} needs a ledger: name its file with ledger=")
         return None

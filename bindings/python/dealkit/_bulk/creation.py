@@ -206,6 +206,7 @@ def make_create_once(
     idempotency_key: object,
     ledger: object,
     key_name: object,
+    label: object,
     resend_unknown: bool,
     resend_corrected: bool,
     wait_in_flight: bool,
@@ -218,6 +219,11 @@ def make_create_once(
         if not isinstance(key_name, str):
             raise TypeError(f"key_name must be a str or None, not {type(key_name).__name__}")
         key_name = str.__str__(key_name)
+    if label is not None:
+        if not isinstance(label, str):
+            raise TypeError(f"label must be a str or None, not {type(label).__name__}")
+        label = str.__str__(label)
+        label.encode()  # Raises for a str that is not valid text.
     options = _native.ledger_options(
         ledger=file_path("ledger", ledger),
         key_name=key_name,
@@ -226,7 +232,8 @@ def make_create_once(
         resolve=False,
         wait_in_flight=wait_in_flight,
     )
-    return unwrap(_native.create_once(call, idempotency_key=str.__str__(idempotency_key), ledger=unwrap(options)))
+    key = str.__str__(idempotency_key)
+    return unwrap(_native.create_once(call, idempotency_key=key, ledger=unwrap(options), label=label))
 
 
 def send_create_once(

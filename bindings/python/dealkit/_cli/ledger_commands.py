@@ -70,6 +70,7 @@ def show(options: Namespace) -> int:
             "sent_at": row.sent_at.isoformat(timespec="milliseconds") if row.sent_at else "",
             "status": str(row.status_code or ""),
             "request_id": escape_controls(row.request_id or ""),
+            "label": escape_controls(row.label or ""),
         }
         for row in summary.unresolved
     ]
@@ -98,6 +99,7 @@ def _describe_request(row: ledger.LedgerRow) -> dict[str, str]:
         "sent at (UTC)": sent_at,
         "status": str(row.status_code or ""),
         "request id": escape_controls(row.request_id or ""),
+        "label": escape_controls(row.label or ""),
     }
 
 

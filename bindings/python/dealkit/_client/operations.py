@@ -46,6 +46,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         idempotency_key: str,
         ledger: str | PathLike[str],
         key_name: str | None = ...,
+        label: str | None = ...,
         resend_unknown: bool = ...,
         resend_corrected: bool = ...,
         wait_in_flight: bool = ...,

@@ -150,6 +150,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         idempotency_key: str,
         ledger: str | PathLike[str],
         key_name: str | None = None,
+        label: str | None = None,
         resend_unknown: bool = False,
         resend_corrected: bool = False,
         wait_in_flight: bool = False,
@@ -193,6 +194,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 PostgreSQL database (``"postgresql://…"``). The ledger is created if it does not exist.
             key_name: The name of the idempotency keys, such as ``"email"``. If the ledger's keys have a different name,
                 LedgerError is raised, because the ledger would recognise no key.
+            label: A name for the request in your own system, such as a record number, which the ledger stores as text. If
+                the outcome becomes unknown, ``dealkit ledger show`` and ``LedgerRow.label`` say whose. At most 256
+                bytes, and never personal data.
             resend_unknown: Whether to send the request even if the outcome of the key is unknown. If an earlier request
                 did create the agent, there are then two agents.
             resend_corrected: Whether to send the request if the service rejected an earlier request with the key, and
@@ -223,6 +227,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             idempotency_key=idempotency_key,
             ledger=ledger,
             key_name=key_name,
+            label=label,
             resend_unknown=resend_unknown,
             resend_corrected=resend_corrected,
             wait_in_flight=wait_in_flight,
@@ -243,6 +248,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         validate: bool = True,
         ledger: str | PathLike[str] | None = None,
         key: str | Callable[[CreateAgentParams], str] | None = None,
+        label: Callable[[CreateAgentParams], str | None] | None = None,
         resend_unknown: bool = False,
         resend_corrected: bool = False,
         resolve: Resolve | None = None,
@@ -313,6 +319,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 same in every run, and different for each row. Use a field if you can, or name the function with
                 ``dealkit.ledger.KeyOf``. The ledger then rejects a job whose keys have a different name, which would
                 create every agent again. Required with ``ledger``, and not allowed without it.
+            label: A function that returns the label of a row, such as a record number in your own system, or None. The
+                ledger stores labels as text: ``dealkit ledger show``, ``LedgerRow.label`` and ``UnresolvedRow.label``
+                say which of your records have an unknown outcome. At most 256 bytes, and never personal data.
             resend_unknown: Whether to send rows again whose outcome in the ledger is unknown, without looking up their
                 agents. If an earlier run did create the agent, there are then two agents.
             resend_corrected: Whether to send rows again that the service rejected and whose requests have changed since.
@@ -336,6 +345,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             rows,
             ledger=ledger,
             key=key,
+            label=label,
             resend_unknown=resend_unknown,
             resend_corrected=resend_corrected,
             resolve=resolve,

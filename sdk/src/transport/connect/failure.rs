@@ -11,7 +11,7 @@ use crate::{
 ///
 /// The libraries' own errors cannot be passed on: over HTTP/2 they repeat the text with which a service closes the connection,
 /// and that text may contain anything, even the key.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct LibraryError {
     text: String,
@@ -37,7 +37,7 @@ impl LibraryError {
 }
 
 /// A known reason why no connection could be made, with advice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConnectFailure {
     pub(crate) message: Message,
     /// True if another attempt would fail in the same way. The call is then not retried.

@@ -44,6 +44,7 @@ use crate::transport::{call_progress::CallInfo, error::TransportError, response:
 /// # Ok::<(), dealkit::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias("retries", "backoff"))]
 pub struct RetryPolicy {
     max_retries: u32,
     initial_backoff: Duration,

@@ -20,6 +20,7 @@ use super::*;
 test_both_databases! {
     the_next_run_uses_resolved_outcomes
     an_agent_belongs_to_one_row_and_placeholders_are_rejected
+    unresolved_rows_have_their_labels
     ;
 }
 
@@ -218,4 +219,49 @@ async fn options_that_need_a_ledger_send_nothing_without_one() {
             "{creation:?}"
         );
     }
+}
+
+async fn unresolved_rows_have_their_labels(ledger: Ledger) {
+    let mut peer = Peer::manual();
+    let client = peer.client();
+    // The second row has a label of its own, the third has none, and the fourth one that is too long.
+    let rows = [row(0), row(1).label("mine"), row(2), row(3)];
+    let labels = [Some("crm-0".to_owned()), None, None, Some("x".repeat(257))];
+    let mut next_label = labels.into_iter();
+    let job = client.agents().create_many(rows);
+    let job = job.label(move |_| next_label.next().flatten());
+    let mut creations = job.ledger(&ledger, None).concurrency(1).stream();
+    let mut results = Vec::new();
+    loop {
+        tokio::select! {
+            creation = creations.next() => match creation {
+                Some(creation) => results.push(creation.outcome()),
+                None => break,
+            },
+            request = peer.next() => request.answer(503, ""),
+        }
+    }
+    assert_eq!(results, [Unknown, Unknown, Unknown, NotSent]);
+    let unresolved = ledger.summary().unwrap().unresolved;
+    let labels: Vec<_> = unresolved.iter().map(|row| row.label.as_deref()).collect();
+    assert_eq!(labels, [Some("crm-0"), Some("mine"), None]);
+
+    // A pair of a key and a request has its label from the function, too, and the next run resolves the rows by their labels.
+    let pairs = (0..3).map(|number| (key(number), rows::request(number)));
+    let job = client.agents().create_many(pairs).ledger(&ledger, None);
+    let job = job.label(|(key, _)| Some(format!("label of {key}")));
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let labels = Arc::clone(&seen);
+    let job = job.resolve(move |row: UnresolvedRow| {
+        labels.lock().unwrap().push(row.label);
+        std::future::ready(Ok::<_, std::convert::Infallible>(Resolution::Unknown))
+    });
+    let mut creations = job.concurrency(1).stream();
+    while let Some(creation) = creations.next().await {
+        assert_eq!(creation.outcome(), Unknown);
+    }
+    // The ledger has the labels with which the rows were sent.
+    let mut labels = seen.lock().unwrap().clone();
+    labels.sort();
+    assert_eq!(labels, [None, Some("crm-0".into()), Some("mine".into())]);
 }
