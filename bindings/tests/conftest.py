@@ -206,9 +206,10 @@ def row_email(row: CreateAgentParams) -> str:
     return row["email"]
 
 
-# Defines `rows` in a script; takes the number of rows.
+# Defines the rows of `make_rows` as `rows` in a script; takes the number of rows.
 ROWS_SCRIPT = (
-    'rows = [{"email": f"row{n}@example.com", "first_name": "A", "last_name": "L", "profile": {}} for n in range(%s)]\n'
+    'rows = [{"email": f"row{n}@example.com", "first_name": "Canary Lovelace", "last_name": "L", "profile": {}} '
+    "for n in range(%s)]\n"
 )
 
 BOTH_CLIENTS = pytest.mark.parametrize("of_class", [Client, AsyncClient], ids=["sync", "async"])

@@ -75,7 +75,7 @@ def test_the_command_uses_a_ledger_in_a_database(sandbox: Sandbox, database: str
     table.write_text("\n".join(["email,first_name,last_name", *lines]))
     run_and_read_output("agents", "import", table, "--yes", "--ledger", name, sandbox=sandbox)
     output = run_and_read_output("agents", "import", table, "--yes", sandbox=sandbox, DEALKIT_LEDGER=name)
-    assert "already has 3 of them" in output
+    assert "has 3 of them, which are not sent again" in output
     assert len(sandbox.agents) == 3
     assert re.search(r"created +3", run_and_read_output("ledger", "show", sandbox=sandbox, DEALKIT_LEDGER=name))
     assert run_and_read_output("ledger", "init", f"{database}?schema=empty", sandbox=sandbox).endswith(

@@ -174,5 +174,4 @@ class ImportPlan:
         # Columns that this table does not have may be in the next one.
         missing = {name: target for name, target in self.settings.columns.items() if name in self.mapping.missing}
         columns = missing | self.mapping.column_settings()
-        # Rows of another table that were corrected have neither the table's sheet nor the rows above its header.
         write_mapping(self.mapping_path, replace(self.settings, columns=columns, words=words, key=self.key), comments)
