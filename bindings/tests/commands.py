@@ -195,8 +195,10 @@ class TableImport:
 def parse_counts(stdout: str) -> dict[str, int]:
     """Parses the number of rows by outcome from an import's output."""
     found = re.findall(r"^(Created|Rejected|Unknown|Not sent|Cannot be sent) +([\d,]+)", stdout, re.MULTILINE)
-    names = {"Cannot be sent": "invalid"}
-    counts = {names.get(name, name.lower().replace(" ", "-")): int(number.replace(",", "")) for name, number in found}
+    counts: dict[str, int] = {}
+    for label, number in found:
+        name = "invalid" if label == "Cannot be sent" else label.lower().replace(" ", "-")
+        counts[name] = int(number.replace(",", ""))
     return {name: number for name, number in counts.items() if number or name != "invalid"}
 
 
