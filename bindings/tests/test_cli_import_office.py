@@ -121,10 +121,7 @@ def test_names_in_one_column_are_split_once_the_user_confirms(imports: TableImpo
 def test_columns_are_ignored_and_named_by_letter(imports: TableImport) -> None:
     write_csv(imports, f"{HEADER},Phone,Phone,Role", "a@example.com,Ada,Lovelace,+15550100,+15550101,Queen")
     completed = imports()
-    assert (
-        completed.code == 2
-        and "of the columns with the same name, Phone (column D) is used for phone" in completed.stderr
-    )
+    assert completed.code == 2 and "of the columns that fit, Phone (column D) is used for phone" in completed.stderr
     completed = imports("--map", "column E=phone", "--ignore", "role")
     assert (
         completed.code == 0
@@ -215,11 +212,12 @@ def test_a_column_on_the_command_line_replaces_that_of_the_mapping_file(imports:
             "columns = 1",
             "roster.toml is not a mapping file: each setting must have the form in which dealkit writes it",
         ),
-        ("key = 'x'\nkey = 'y'", "roster.toml is not a mapping file: "),
+        ("key = 'x'\nkey = 'y'", "roster.toml cannot be read: "),
         ("[columns]\nEmail = 'mail'", "roster.toml: mail is not a field of an agent. Did you mean email?"),
         ("date_formats = ['DD.MM']", "roster.toml: date_formats must have a day, a month and a year"),
         ("[words.rolle]\na = 'b'", "roster.toml: rolle is not a field"),
         ("header_row = 'x'", "takes the number of the row"),
+        ("[words.role]\nBroker = 'ADMN'", "roster.toml: ADMN is no role. The roles are COLLECTIVE_ADMIN, "),
     ],
 )
 def test_unusable_mapping_files_are_errors(text: str, expected_error: str, imports: TableImport) -> None:
@@ -441,3 +439,28 @@ def test_values_of_rows_are_shown_to_a_person_only(imports: TableImport) -> None
     for options in (["--yes"], ["--json", "--dry-run"]):
         completed = imports.command("agents", "import", "agents.csv", *options, url=imports.sandbox.url)
         assert "canary" not in (completed.stdout + completed.stderr).casefold()
+
+
+def test_an_id_that_many_rows_share_is_not_sent(imports: TableImport) -> None:
+    write_csv(imports, f"{HEADER},External ID", *(f"a{at}@example.com,Ada,L{at},X-1" for at in range(6)))
+    completed = imports()
+    assert completed.code == 0 and "Not sent: External ID (has the same value in many rows)\n" in completed.stdout
+    assert all(body["profile"] == {} for body in sent_bodies(imports))
+
+
+def test_dates_in_both_orders_are_reported_as_a_contradiction(imports: TableImport) -> None:
+    dates = ["01/02/1980", "31/01/1980", "30/01/1980", "01/30/1980"]
+    write_csv(imports, f"{HEADER},DOB", *(f"a{at}@example.com,A,B{at},{text}" for at, text in enumerate(dates)))
+    completed = imports.dry()
+    assert "The dates in DOB contradict each other (2 rows and 1 row, such as row 5)." in completed.stdout
+
+
+def test_the_fuller_of_two_columns_is_used(imports: TableImport) -> None:
+    lines = [f"a{at}@example.com,A,B{at},{'Boss' if at == 0 else ''},Agent" for at in range(6)]
+    write_csv(imports, f"{HEADER},Job Title,Member Type", *lines)
+    completed = imports.dry()
+    assert (
+        "Member Type is used for role. If another column is right, add its option:\n  --map 'Job Title=role'\n"
+        in completed.stdout
+    )
+    assert imports().code == 0 and sent_bodies(imports)[0]["role"] == "AGENT"

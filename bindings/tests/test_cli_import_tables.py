@@ -51,7 +51,7 @@ Worth a look: skipped, and not sent
   8     repeats row 2
 
 Ready           2
-Cannot be sent  3  see above; correct them, except 1 that wait for your answers below
+Cannot be sent  3  see above; correct them, or decide the open questions
 Skipped         1  not people, or repeated rows; see above
 
 As it will be sent: check names, dates and phone numbers

@@ -128,6 +128,11 @@ class ColumnMapping:
                 if best_rank != _MAPPED_BY_USER and has_other_name and filled_counts.get(candidate.position):
                     self.alternatives.setdefault(target, []).append(self.names[candidate.position])
 
+    def leave_out(self, field: str, note: str) -> None:
+        """Leaves out the column that was found for an optional field."""
+        index = self._index_by_field.pop(field)
+        self.fields[index], self.notes[index] = None, note
+
     def _check_required(self, settings: ImportSettings) -> None:
         """Raises CommandError if no column holds a field that every agent needs."""
         held = {*self.fields, *settings.constants}

@@ -16,6 +16,7 @@ from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.files import STANDARD_INPUT, file_display_name, is_utf8
 from dealkit._cli.import_rows import ImportRows
 from dealkit._cli.import_settings import UNDECIDED, ImportSettings, read_mapping, settings_from_options, write_mapping
+from dealkit._cli.shells import quote
 from dealkit._cli.table_source import TableSource, open_table
 from dealkit._cli.terminal import escape_controls, format_count, is_terminal
 
@@ -24,6 +25,8 @@ _WINDOWS_ENCODING = "cp1252"
 
 # The share of rows with an external id of their own from which on the ids identify the rows.
 _MIN_SHARE_OF_KEYS = 0.9
+
+_EXTERNAL_ID = "profile.external_id"
 
 
 class ImportPlan:
@@ -64,6 +67,9 @@ class ImportPlan:
         optional = file_settings.columns.keys() - own_settings.columns.keys()
         self.mapping = ColumnMapping(self.source.header, self.settings, self.rows.filled_counts, optional)
         self._confirm_columns(is_dry_run)
+        self._leave_out_repeated_ids()
+        if is_dry_run:
+            self._confirm_alternatives()
         self.evidence: ColumnEvidence = self.rows.collect_evidence(self.mapping, self.settings)
         self._add_found_settings(is_dry_run)
         self.parser = CellParser(self.settings, self.evidence, is_order_known=self.source.has_reasons)
@@ -102,7 +108,7 @@ class ImportPlan:
         texts = [
             f"the column {name} has first and last names, which are split"
             if "+" in target
-            else f"of the columns with the same name, {name} is used for {target}"
+            else f"of the columns that fit, {name} is used for {target}"
             for name, target in suggestions.items()
         ]
         if not is_dry_run:
@@ -112,6 +118,22 @@ class ImportPlan:
             )
         self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]
         self.settings.columns |= suggestions
+
+    def _leave_out_repeated_ids(self) -> None:
+        """Leaves out a column of external ids that was found by its name, but has the same values in many rows."""
+        if _EXTERNAL_ID not in self.mapping.fields or _EXTERNAL_ID in self.settings.columns.values():
+            return
+        _, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(_EXTERNAL_ID))
+        if filled_count > 2 * distinct_count:
+            self.mapping.leave_out(_EXTERNAL_ID, "has the same value in many rows")
+
+    def _confirm_alternatives(self) -> None:
+        """Reports which of several columns is used for a field, with the options for the others."""
+        for field, names in self.mapping.alternatives.items():
+            options = "".join(f"\n  {quote(['--map', f'{name}={field}'])}" for name in names)
+            self.confirmations.append(
+                f"{self.mapping.column_for_field(field)} is used for {field}. If another column is right, add its option:{options}"
+            )
 
     def _confirm_dates(self) -> None:
         """Reports the order of day and month that the dates show."""
@@ -126,14 +148,13 @@ class ImportPlan:
         """Returns the field that identifies rows: the external id, if nearly all rows have one of their own, or else the
         e-mail address.
         """
-        external_id = "profile.external_id"
-        if external_id in self.mapping.fields:
-            row_count, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(external_id))
+        if _EXTERNAL_ID in self.mapping.fields:
+            row_count, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(_EXTERNAL_ID))
             if min(filled_count, distinct_count) >= _MIN_SHARE_OF_KEYS * row_count:
-                return [external_id]
+                return [_EXTERNAL_ID]
             if "email" in self.mapping.fields:
                 self.source.notes.append(
-                    f"Rows are identified by {self.mapping.column_for_field('email')}, because {self.mapping.column_for_field(external_id)} "
+                    f"Rows are identified by {self.mapping.column_for_field('email')}, because {self.mapping.column_for_field(_EXTERNAL_ID)} "
                     "is empty or repeated in many rows."
                 )
         return ["email"] if "email" in self.mapping.fields else []

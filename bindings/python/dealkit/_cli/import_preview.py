@@ -14,7 +14,7 @@ from typing import Any
 
 from dealkit._cli.agent_fields import FIELDS
 from dealkit._cli.cell_values import ROLES
-from dealkit._cli.date_formats import display_format
+from dealkit._cli.date_formats import display_format, order_support
 from dealkit._cli.import_plan import ImportPlan
 from dealkit._cli.import_rows import SKIPPED
 from dealkit._cli.shells import quote
@@ -98,9 +98,9 @@ def print_counts(plan: ImportPlan, result: dict[str, Any]) -> None:
     texts = {"Ready": f"{sendable_count - warned_count:,}"}
     if warned_count:
         texts["Worth a look"] = f"{warned_count:,}  see above; they will be sent, so correct mistakes first"
-    waiting_count = sum(sum(plan.undecided_words(field).values()) for field in ("role", "phone", "date_of_birth"))
-    waiting = f", except {waiting_count:,} that wait for your answers below" if waiting_count else ""
-    texts["Cannot be sent"] = f"{invalid_count:,}  see above; correct them{waiting}" if invalid_count else "0"
+    is_undecided = any(plan.undecided_words(field) for field in ("role", "phone", "date_of_birth"))
+    action = "correct them, or decide the open questions" if is_undecided else "correct them"
+    texts["Cannot be sent"] = f"{invalid_count:,}  see above; {action}" if invalid_count else "0"
     if other_count:
         texts["Skipped"] = f"{other_count:,}  not people, or repeated rows; see above"
     print_result(format_pairs(texts))
@@ -158,10 +158,13 @@ def list_decisions(plan: ImportPlan) -> Iterator[str]:
             f"  {quote(['--date-format', display_format(text)])}   reads {_EXAMPLE_DATE.strftime(text)} as 5 June 1990"
             for text in plan.parser.offered_formats()
         ]
-        yield (
-            f"The dates in {column('date_of_birth')} do not show whether the day or the month comes first. Add the option that is right:\n"
-            + "\n".join(lines)
+        count, other_rows = order_support(plan.parser.uncertain_formats[:1], plan.evidence.dates)
+        finding = (
+            f"contradict each other ({format_count(count, 'row')} and {format_count(len(other_rows), 'row')}, such as row {other_rows[0]})"
+            if count and other_rows
+            else "do not show whether the day or the month comes first"
         )
+        yield f"The dates in {column('date_of_birth')} {finding}. Add the option that is right:\n" + "\n".join(lines)
     kinds = {kind for _, kind in plan.rows.problems}
     if words := plan.undecided_words("role"):
         yield _describe_words(plan, words)
@@ -172,9 +175,6 @@ def list_decisions(plan: ImportPlan) -> Iterator[str]:
         yield _describe_phones(plan)
     if "invalid_date" in kinds and not plan.parser.can_read_dates:
         yield f"Add the form of the dates in {column('date_of_birth')}, as in --date-format DD.MM.YYYY."
-    for field, names in plan.mapping.alternatives.items():
-        options = "\n".join(f"  {quote(['--map', f'{name}={field}'])}" for name in names)
-        yield f"{column(field)} is used for {field}. If another column is right, add its option:\n{options}"
     for name, field in plan.mapping.similar.items():
         yield (
             f"The column {escape_controls(name)} is not sent. If it holds {field}, add {quote(['--map', f'{name}={field}'])}. Otherwise "

@@ -15,12 +15,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dealkit import Role
 from dealkit._cli.agent_fields import ALL_FIELDS, FIELDS, FULL_NAME, FULL_NAMES, METADATA
 from dealkit._cli.csv_tables import normalize_column_name
 from dealkit._cli.date_formats import display_format, to_strptime
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.files import explain_os_error, file_display_name, open_replacement, output_file_exists
-from dealkit._cli.role_words import normalize_word
+from dealkit._cli.role_words import match_role, normalize_word
 from dealkit._cli.terminal import escape_controls
 
 IGNORED = "ignore"
@@ -171,11 +172,18 @@ def settings_from_options(options: Namespace) -> ImportSettings:
                 '--map-value takes a field, what the table has, and the value, as in --map-value "role:Makler=AGENT"'
             )
         name = _parse_field(name, "--map-value")
+        _check_role(name, value, "--map-value")
         if word:
             settings.words.setdefault(name, {})[word] = value
         else:
             settings.constants[name] = value
     return settings
+
+
+def _check_role(field: str, value: str, option: str) -> None:
+    """Raises CommandError for a role that does not exist."""
+    if field == "role" and value not in ("", UNDECIDED) and match_role(value) is None:
+        raise CommandError(f"{option}: {escape_controls(value)} is no role. The roles are {', '.join(Role)}")
 
 
 def _parse_header_rows(text: str) -> tuple[int, int]:
@@ -215,14 +223,20 @@ def read_mapping(path: Path) -> ImportSettings:
     except UnicodeDecodeError:
         raise CommandError(f"{name} is not UTF-8: save it with this encoding") from None
     except tomllib.TOMLDecodeError as error:
-        raise CommandError(f"{name} is not a mapping file: {error}") from None
+        raise CommandError(
+            f'{name} cannot be read: {error}. Correct this line, so that it looks like "Broker" = "BROKER_ADMIN", or delete the '
+            "file, so that a dry run writes it again"
+        ) from None
     try:
-        return _settings_from_document(document, name)
+        settings = _settings_from_document(document, name)
     except (TypeError, AttributeError):
         raise CommandError(
             f"{name} is not a mapping file: each setting must have the form in which dealkit writes it. Correct it, or delete "
             "it, so that a dry run writes it again"
         ) from None
+    for value in settings.words.get("role", {}).values():
+        _check_role("role", value, name)
+    return settings
 
 
 def _settings_from_document(document: dict[str, Any], name: str) -> ImportSettings:
