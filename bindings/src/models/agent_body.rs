@@ -35,17 +35,13 @@ pub(crate) fn write_agent_body(
     };
     body.writer.write_bracket('{');
     // The ledger's hash of a request must not depend on the order of its arguments. `CreateAgent` has the same order.
-    let mut arguments_in_order: Vec<_> = arguments.iter().collect();
-    arguments_in_order.sort_by_cached_key(|(name, _)| {
-        let name = builtin::as_str(name);
-        let is_same_name = |known: &&str| Some(*known) == name;
-        let position = CREATE_AGENT_FIELD_NAMES.iter().position(is_same_name);
-        position.unwrap_or(usize::MAX)
-    });
-    for (name, value) in arguments_in_order {
-        if value.is(omitted) {
-            continue;
-        }
+    let mut arguments_in_order: Vec<_> = arguments
+        .iter()
+        .filter(|(_, value)| !value.is(omitted))
+        .map(|(name, value)| (field_position(&name), name, value))
+        .collect();
+    arguments_in_order.sort_by_key(|(position, ..)| *position);
+    for (_, name, value) in arguments_in_order {
         let Some(name) = body.writer.read_name(&name, Location::Root) else {
             continue;
         };
@@ -105,12 +101,8 @@ impl AgentBody {
                 _ => fields.push((name, value, false)),
             }
         }
-        fields.sort_by_cached_key(|(name, _, is_extra)| {
-            let name = builtin::as_str(name).unwrap_or_default();
-            (
-                *is_extra,
-                if *is_extra { name } else { wire_name(name) }.to_owned(),
-            )
+        fields.sort_by(|(name, _, is_extra), (other_name, _, is_other_extra)| {
+            profile_order(name, *is_extra).cmp(&profile_order(other_name, *is_other_extra))
         });
         let Self {
             writer,
@@ -259,6 +251,21 @@ static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| 
         .map(|wire| (snake_case(wire), wire))
         .collect()
 });
+
+/// Returns the position of an argument in the request's body. Unknown arguments come last.
+fn field_position(name: &Bound<'_, PyAny>) -> usize {
+    let name = builtin::as_str(name);
+    let position = CREATE_AGENT_FIELD_NAMES
+        .iter()
+        .position(|known| Some(*known) == name);
+    position.unwrap_or(usize::MAX)
+}
+
+/// Returns the sort key of a profile's field: fields from `extra` come last.
+fn profile_order<'a>(name: &'a Bound<'_, PyAny>, is_extra: bool) -> (bool, &'a str) {
+    let name = builtin::as_str(name).unwrap_or_default();
+    (is_extra, if is_extra { name } else { wire_name(name) })
+}
 
 /// Converts the name of a profile field to its wire name: `user_id` to `userId`. Unknown names stay unchanged.
 fn wire_name(name: &str) -> &str {
