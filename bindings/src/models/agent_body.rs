@@ -35,11 +35,15 @@ pub(crate) fn write_agent_body(
     };
     body.writer.write_bracket('{');
     // The ledger's hash of a request must not depend on the order of its arguments. `CreateAgent` has the same order.
-    let mut arguments_in_order: Vec<_> = arguments
-        .iter()
-        .filter(|(_, value)| !value.is(omitted))
-        .map(|(name, value)| (field_position(&name), name, value))
-        .collect();
+    let mut arguments_in_order = Vec::with_capacity(arguments.len());
+    let mut next_position = 0;
+    for (name, value) in arguments {
+        if !value.is(omitted) {
+            let position = field_position(&name, next_position);
+            next_position = position.saturating_add(1);
+            arguments_in_order.push((position, name, value));
+        }
+    }
     arguments_in_order.sort_by_key(|(position, ..)| *position);
     for (_, name, value) in arguments_in_order {
         let Some(name) = body.writer.read_name(&name, Location::Root) else {
@@ -89,21 +93,28 @@ impl AgentBody {
 
     /// Writes the profile, with the wire names of its fields.
     fn write_profile(&mut self, profile: &Bound<'_, PyDict>) -> Result<()> {
-        // Triples: name, value, and whether the field comes from `extra`. Dicts are copied, because another thread may change
-        // the originals.
+        // Tuples: the wire name of a documented field, the name, the value, and whether the field comes from `extra`. Dicts are
+        // copied, because another thread may change the originals.
         let mut fields = Vec::with_capacity(profile.len());
         for (name, value) in profile.copy()? {
             match value.cast_exact::<PyDict>() {
                 Ok(extra) if builtin::as_str(&name) == Some(EXTRA) => {
                     let extra = extra.copy()?.into_iter();
-                    fields.extend(extra.map(|(name, value)| (name, value, true)));
+                    fields.extend(extra.map(|(name, value)| (None, name, value, true)));
                 }
-                _ => fields.push((name, value, false)),
+                _ => fields.push((wire_name(&name), name, value, false)),
             }
         }
-        fields.sort_by(|(name, _, is_extra), (other_name, _, is_other_extra)| {
-            profile_order(name, *is_extra).cmp(&profile_order(other_name, *is_other_extra))
-        });
+        // Fields from `extra` come last.
+        fields.sort_by(
+            |(wire, name, _, is_extra), (other_wire, other, _, is_other_extra)| {
+                let order = (*is_extra, wire.or_else(|| builtin::as_str(name)));
+                order.cmp(&(
+                    *is_other_extra,
+                    other_wire.or_else(|| builtin::as_str(other)),
+                ))
+            },
+        );
         let Self {
             writer,
             extra_pointers,
@@ -115,11 +126,11 @@ impl AgentBody {
         writer.write_field(PROFILE, |writer| {
             writer.write_container(profile_location, |writer| {
                 writer.write_bracket('{');
-                for (name, value, is_extra) in &fields {
+                for (wire, name, value, is_extra) in &fields {
                     let Some(name) = writer.read_name(name, profile_location) else {
                         continue;
                     };
-                    let name = if *is_extra { name } else { wire_name(name) };
+                    let name = wire.unwrap_or(name);
                     if !names.insert(name) {
                         duplicate_name = Some(name);
                     }
@@ -252,26 +263,25 @@ static PROFILE_FIELDS: LazyLock<Vec<(String, &'static str)>> = LazyLock::new(|| 
         .collect()
 });
 
-/// Returns the position of an argument in the request's body. Unknown arguments come last.
-fn field_position(name: &Bound<'_, PyAny>) -> usize {
+/// Returns the position of an argument in the request's body. Unknown arguments come last. Most arguments are in the right
+/// order, so the search begins at the position after the previous argument.
+fn field_position(name: &Bound<'_, PyAny>, next_position: usize) -> usize {
     let name = builtin::as_str(name);
-    let position = CREATE_AGENT_FIELD_NAMES
-        .iter()
-        .position(|known| Some(*known) == name);
-    position.unwrap_or(usize::MAX)
+    let names = CREATE_AGENT_FIELD_NAMES.iter().enumerate();
+    let mut found = names
+        .clone()
+        .skip(next_position)
+        .chain(names.take(next_position))
+        .filter(|(_, known)| Some(**known) == name);
+    found.next().map_or(usize::MAX, |(position, _)| position)
 }
 
-/// Returns the sort key of a profile's field: fields from `extra` come last.
-fn profile_order<'a>(name: &'a Bound<'_, PyAny>, is_extra: bool) -> (bool, &'a str) {
-    let name = builtin::as_str(name).unwrap_or_default();
-    (is_extra, if is_extra { name } else { wire_name(name) })
-}
-
-/// Converts the name of a profile field to its wire name: `user_id` to `userId`. Unknown names stay unchanged.
-fn wire_name(name: &str) -> &str {
+/// Returns the wire name of a documented profile field: `userId` for `user_id`.
+fn wire_name(name: &Bound<'_, PyAny>) -> Option<&'static str> {
+    let name = builtin::as_str(name)?;
     let mut fields = PROFILE_FIELDS.iter();
     let field = fields.find(|(snake, wire)| snake == name || *wire == name);
-    field.map_or(name, |(_, wire)| wire)
+    field.map(|(_, wire)| *wire)
 }
 
 /// Converts a wire name to snake_case: `partnerUUID` to `partner_uuid`.
