@@ -464,3 +464,11 @@ def test_the_fuller_of_two_columns_is_used(imports: TableImport) -> None:
         in completed.stdout
     )
     assert imports().code == 0 and sent_bodies(imports)[0]["role"] == "AGENT"
+
+
+def test_an_import_without_answers_sends_nothing_and_writes_no_rejects(imports: TableImport) -> None:
+    write_csv(imports, f"{HEADER},Role", "a@example.com,Ada,Lovelace,Realtor")
+    completed = imports("--mapping", "roster.toml")
+    assert completed.code == 1 and "Nothing was sent: first answer the questions of a dry run" in completed.stdout
+    assert not [*imports.folder.glob("*.rejects.*")] and imports.sandbox.agents == []
+    assert '"Realtor" = "?"' in (imports.folder / "roster.toml").read_text()

@@ -82,6 +82,12 @@ def run(options: Namespace) -> int:
     _print_list("To confirm", plan.confirmations)
     if options.dry_run:
         return _end_dry_run(plan, outputs, options, has_decisions=bool(decisions))
+    if decisions:
+        # The questions are about entries in this file.
+        plan.write_mapping()
+    if decisions and not result["counts"]["sendable"]:
+        print_result("\nNothing was sent: first answer the questions of a dry run (--dry-run).")
+        return INCOMPLETE
     if not result["counts"]["sendable"]:
         _write_rejects(plan, outputs, options)
         advise_on_rejects(plan, outputs, options)
