@@ -1,4 +1,4 @@
-"""How the import of the command understands the column names and the cells of an office's table."""
+"""The import's modules for the column names and the cells of an office's table."""
 
 from __future__ import annotations
 

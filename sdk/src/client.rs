@@ -226,7 +226,7 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder<C = Client> {
     base_url: Option<String>,
     key: Option<KeySource>,
-    /// Whether the environment provides the base URL and the key, if they are not set.
+    /// True if the environment provides the base URL and the key, if they are not set.
     uses_environment: bool,
     total_timeout: Duration,
     max_response_bytes: u64,

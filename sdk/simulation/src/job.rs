@@ -36,7 +36,7 @@ pub(crate) struct Run {
     is_ordered: bool,
     concurrency: usize,
     unresolved: WhenUnresolved,
-    /// Whether the run sends rejected rows again if their requests have changed.
+    /// True if the run sends rejected rows again if their requests have changed.
     resends_corrected: bool,
     /// The version of the rows' requests, which differs between runs.
     version: u8,

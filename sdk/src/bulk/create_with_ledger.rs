@@ -65,13 +65,13 @@ where
 /// The handling of rows that the ledger already contains. By default, such a row is not sent, and its record is returned.
 #[derive(Clone, Default)]
 pub(crate) struct LedgerOptions {
-    /// Whether unresolved rows are sent again.
+    /// True if unresolved rows are sent again.
     pub(crate) resend_unknown: bool,
-    /// Whether rejected rows whose requests have changed are sent again.
+    /// True if rejected rows whose requests have changed are sent again.
     pub(crate) resend_corrected: bool,
     /// The function that resolves unresolved rows.
     pub(crate) resolve: Option<Resolve>,
-    /// Whether to wait for a row that another job is sending.
+    /// True if the job waits for a row that another job is sending.
     pub(crate) wait_in_flight: bool,
 }
 

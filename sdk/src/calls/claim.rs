@@ -56,7 +56,7 @@ pub(crate) struct Claim {
     pub(crate) request: RequestInfo,
     /// Whether to send the row or to report it, if the ledger has an unknown outcome of the row.
     pub(crate) when_unresolved: WhenUnresolved,
-    /// Whether to send the row if the service rejected it and its request has changed since.
+    /// True if a rejected row is sent again whose request has changed since.
     pub(crate) resends_corrected: bool,
     /// The time until which the row waits for another job that is sending it. `None` if it does not wait.
     pub(crate) wait_until: Option<Instant>,

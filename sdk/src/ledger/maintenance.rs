@@ -88,7 +88,7 @@ pub enum Resolution {
     /// The row certainly has no agent, and no request for it is still in transit: the row is sent again. If the agent was only
     /// not found *yet*, use [`Unknown`](Self::Unknown).
     NoAgent,
-    /// Whether the agent exists cannot be determined: the outcome stays unknown, and nothing is sent.
+    /// The existence of the agent cannot be determined: the outcome stays unknown, and nothing is sent.
     Unknown,
 }
 

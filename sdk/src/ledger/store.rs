@@ -158,7 +158,7 @@ pub(super) enum Write {
     Claim {
         key: KeyHash,
         when_unresolved: WhenUnresolved,
-        /// Whether to claim a rejected row whose request has changed.
+        /// True if the claim may take a rejected row whose request has changed.
         resends_corrected: bool,
         request: RequestInfo,
     },

@@ -45,7 +45,7 @@ pub struct Field {
     pub wire: &'static str,
     pub kind: FieldKind,
     pub presence: Presence,
-    /// Whether `Debug` and `repr` show the value. Personal data and unknown content are hidden.
+    /// True if `Debug` and `repr` show the value. Personal data and unknown content are hidden.
     pub is_shown: bool,
     /// The documentation in Rust and in Python.
     pub doc: &'static str,

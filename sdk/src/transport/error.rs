@@ -48,7 +48,7 @@ pub(crate) enum TransportCause {
     Status(Option<String>),
 }
 
-/// Whether any part of a request without a response may have been sent.
+/// The part of a request without a response that may have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentPart {
     Nothing,

@@ -21,7 +21,7 @@ from dealkit._cli.csv_tables import (
     normalize_column_name,
     normalize_spaces,
 )
-from dealkit._cli.excel_survey import column_letters
+from dealkit._cli.excel_survey import column_letters, column_position
 from dealkit._cli.exit_codes import CommandError
 from dealkit._cli.import_settings import IGNORED, ImportSettings
 from dealkit._cli.shells import quote
@@ -192,7 +192,9 @@ class ColumnMapping:
                 raise CommandError(
                     f"{option}: {len(indexes)} columns are named {escape_controls(name)}; use the letter of one of them, as in a spreadsheet: {letters}"
                 )
-        if (letter := _COLUMN_LETTER.fullmatch(wanted)) and (index := _column_index(letter[1])) < len(self.header):
+        if (letter := _COLUMN_LETTER.fullmatch(wanted)) and (index := column_position(letter[1].upper()) - 1) < len(
+            self.header
+        ):
             return index
         if is_optional:
             return None
@@ -272,10 +274,6 @@ class ColumnMapping:
         """Returns the name of a column for messages."""
         return self._display_names[index]
 
-    def column_for_pointer(self, pointer: str) -> str:
-        """Returns the column that a violation concerns, or the field if no column holds it."""
-        return self.column_for_field(self.field_for_pointer(pointer))
-
     def field_for_pointer(self, pointer: str) -> str:
         """Returns the field that a violation concerns."""
         # The pointer contains the service's names, such as clientMetadata for client_metadata.
@@ -344,10 +342,3 @@ def _unique_names(header: Sequence[str]) -> list[str]:
         (name if counts[name] == 1 else f"{name} ({letter})") if name else letter
         for name, letter in zip(names, letters, strict=True)
     ]
-
-
-def _column_index(letters: str) -> int:
-    index = 0
-    for letter in letters.upper():
-        index = index * 26 + ord(letter) - ord("A") + 1
-    return index - 1

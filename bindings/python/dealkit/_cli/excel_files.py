@@ -60,6 +60,11 @@ def _is_markup(start: bytes) -> bool:
     return text.startswith((b"<html", b"<!doctype", b"<table", b"<?xml", b"<meta", b"<head"))
 
 
+def is_workbook_name(path: Path) -> bool:
+    """Returns whether a file to be written is a workbook, judged by its name."""
+    return path.suffix.lower() == ".xlsx"
+
+
 def can_write_workbooks() -> bool:
     """Returns whether openpyxl, which is an optional dependency, is installed."""
     return find_spec("openpyxl") is not None

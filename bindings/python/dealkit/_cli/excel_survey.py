@@ -93,7 +93,8 @@ def column_letters(column: int) -> str:
     return letters
 
 
-def _column_position(letters: str) -> int:
+def column_position(letters: str) -> int:
+    """Returns the position of a column, such as 28 for AB."""
     position = 0
     for letter in letters:
         position = position * 26 + ord(letter) - ord("A") + 1
@@ -157,7 +158,7 @@ class _Handler:
                 match = _CELL_NAME.fullmatch(cell_name)
                 if not match:
                     raise MalformedSheet
-                self._columns[letters] = _column_position(match[1])
+                self._columns[letters] = column_position(match[1])
             column = self._columns[letters]
         if not self._column < column <= _MAX_COLUMN:
             raise MalformedSheet
@@ -229,7 +230,7 @@ def _parse_range(text: str) -> MergedRange:
     if not match:
         raise MalformedSheet
     first_letters, first_row, last_letters, last_row = match.groups()
-    first_column = _column_position(first_letters)
+    first_column = column_position(first_letters)
     if last_letters is None:
         return MergedRange(int(first_row), int(first_row), first_column, first_column)
-    return MergedRange(int(first_row), int(last_row), first_column, _column_position(last_letters))
+    return MergedRange(int(first_row), int(last_row), first_column, column_position(last_letters))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from dealkit._cli.cell_values import CellParser, ColumnEvidence
@@ -119,11 +120,16 @@ class ImportPlan:
         self.confirmations += [f"{text[0].upper()}{text[1:]}." for text in texts]
         self.settings.columns |= suggestions
 
+    @cached_property
+    def _external_id_counts(self) -> tuple[int, int, int]:
+        """The number of rows, and of filled and different cells in the column of external ids."""
+        return self.rows.count_cells(self.mapping.fields.index(_EXTERNAL_ID))
+
     def _leave_out_repeated_ids(self) -> None:
         """Leaves out a column of external ids that was found by its name, but has the same values in many rows."""
         if _EXTERNAL_ID not in self.mapping.fields or _EXTERNAL_ID in self.settings.columns.values():
             return
-        _, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(_EXTERNAL_ID))
+        _, filled_count, distinct_count = self._external_id_counts
         if filled_count > 2 * distinct_count:
             self.mapping.leave_out(_EXTERNAL_ID, "has the same value in many rows")
 
@@ -149,7 +155,7 @@ class ImportPlan:
         e-mail address.
         """
         if _EXTERNAL_ID in self.mapping.fields:
-            row_count, filled_count, distinct_count = self.rows.count_cells(self.mapping.fields.index(_EXTERNAL_ID))
+            row_count, filled_count, distinct_count = self._external_id_counts
             if min(filled_count, distinct_count) >= _MIN_SHARE_OF_KEYS * row_count:
                 return [_EXTERNAL_ID]
             if "email" in self.mapping.fields:

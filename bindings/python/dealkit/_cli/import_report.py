@@ -18,6 +18,7 @@ from dealkit._cli.csv_tables import (
     unescape_key,
     write_table,
 )
+from dealkit._cli.excel_files import is_workbook_name
 from dealkit._cli.excel_tables import is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.files import explain_os_error, file_display_name, is_utf8, open_replacement, output_file_exists
@@ -125,11 +126,6 @@ def _write_file(path: Path, rows: Iterable[Iterable[object]], delimiter: str, sh
         raise CommandError(
             f"{file_display_name(path)} cannot be written: {explain_os_error(error)}", UNWRITABLE
         ) from error
-
-
-def is_workbook_name(path: Path) -> bool:
-    """Returns whether a file to be written is a workbook, judged by its name."""
-    return path.suffix.lower() == ".xlsx"
 
 
 def unused_path(path: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dealkit import LedgerError
 from dealkit._cli.error_messages import exit_code_for, format_error_with_advice, to_command_error
+from dealkit._cli.excel_files import is_workbook_name
 from dealkit._cli.exit_codes import DONE, INCOMPLETE, INTERRUPTED, UNWRITABLE, CommandError
 from dealkit._cli.files import file_display_name
 from dealkit._cli.import_plan import ImportPlan
@@ -104,7 +105,7 @@ def advise_on_rejects(plan: ImportPlan, outputs: ImportOutputs, options: Namespa
         command = corrected_rows_command(plan, options, str(outputs.rejects))
         apostrophes = (
             ""
-            if outputs.rejects.suffix.lower() == ".xlsx"
+            if is_workbook_name(outputs.rejects)
             else " An apostrophe at the beginning of a cell keeps a spreadsheet from changing it: leave it there."
         )
         print_result(

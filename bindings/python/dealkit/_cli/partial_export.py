@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from dealkit._cli.csv_tables import DELIMITERS, encode_header, escape_formula, escape_key, write_table
 from dealkit._cli.deal_ids import FAILED_COLUMNS, DealIds
+from dealkit._cli.excel_files import is_workbook_name
 from dealkit._cli.excel_tables import SHEET_NAME, is_workbook, read_sheet, write_workbook
 from dealkit._cli.exit_codes import UNWRITABLE, CommandError
 from dealkit._cli.export_formats import ExportFormat
@@ -45,11 +46,7 @@ def partial_path(out: Path) -> Path:
 
 def failures_path(out: Path) -> Path:
     """Returns the path of the list of deals that could not be retrieved. It is a workbook if the output file is one."""
-    return out.with_name(f"{out.name}.failed{_WORKBOOK if _is_workbook_name(out) else '.csv'}")
-
-
-def _is_workbook_name(path: Path) -> bool:
-    return path.suffix.lower() == _WORKBOOK
+    return out.with_name(f"{out.name}.failed{_WORKBOOK if is_workbook_name(out) else '.csv'}")
 
 
 class DamagedPartialExport(CommandError):
@@ -185,7 +182,7 @@ class PartialExport:
         return failures
 
     def _write_failures(self, file: IO[bytes], failures: list[dict[str, str]]) -> None:
-        if _is_workbook_name(self._out):
+        if is_workbook_name(self._out):
             # The cells of a workbook are text, so spreadsheets do not change them.
             write_workbook(file, chain([FAILED_COLUMNS], (failure.values() for failure in failures)))
         else:
