@@ -21,6 +21,7 @@ PAGES = sorted(
 )
 # The pages with the introductory snippets that README and the packages' own pages share.
 FIRST_LINES = {"python": "bindings/README.md", "rust(?:,no_run)?": "sdk/README.md"}
+ERRORS = ROOT / "docs/guide/errors.md"
 # The folders with the files that ARCHITECTURE.md and CONTRIBUTING.md name.
 FOLDERS = [".ci", "bindings", "docs", "examples", "release", "sdk", "server"]
 
@@ -93,39 +94,39 @@ def check_first_lines() -> Iterator[str]:
 
 
 def check_figures() -> Iterator[str]:
-    """Finds figures in README that differ from the site's. `make bench-docs` writes both."""
+    """Finds figures for code hosts that differ from the site's. `make bench-docs` writes both."""
     publish = runpy.run_path(str(ROOT / "bindings/benches/publish.py"))
     measured = json.loads((ROOT / "docs/speed/measured.json").read_text("utf-8"))
-    readme = (ROOT / "README.md").read_text("utf-8")
-    if publish["replace_sections"](readme, measured) != readme or measured["measured"] not in readme:
-        yield "README.md: its figures are not those of docs/speed/measured.json: make bench-docs"
+    page = (ROOT / "docs/speed.md").read_text("utf-8")
+    if publish["replace_sections"](page, measured) != page or measured["measured"] not in page:
+        yield "docs/speed.md: its figures are not those of docs/speed/measured.json: make bench-docs"
 
 
 def check_exceptions() -> Iterator[str]:
-    """Finds exceptions that the table of errors lacks."""
+    """Finds exceptions that the page of errors lacks."""
     import dealkit
 
-    table = (ROOT / "docs/guide/errors.md").read_text("utf-8")
+    page = ERRORS.read_text("utf-8")
     for name in dealkit.__all__:
-        if name.endswith("Error") and name != "DealkitError" and f"`{name}`" not in table:
-            yield f"docs/guide/errors.md: the table lacks {name}"
+        if name.endswith("Error") and name != "DealkitError" and f"`{name}`" not in page:
+            yield f"docs/guide/errors.md: lacks {name}"
 
 
-def check_troubleshooting() -> Iterator[str]:
-    """Finds errors under troubleshooting that neither the SDK nor the command reports."""
+def check_messages() -> Iterator[str]:
+    """Finds messages on the page of errors that neither the SDK nor the command reports."""
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "sdk/src").rglob("*.rs"))
     command = "".join(path.read_text("utf-8") for path in (ROOT / "bindings/python/dealkit/_cli").glob("*.py"))
     # Joins the parts of a message on several lines.
     sources += re.sub(r'"\n\s*f?"', "", command)
     reported = re.sub(r"\\\n\s*", "", sources) + "".join(f"{status.value} {status.phrase}\n" for status in HTTPStatus)
-    text = (ROOT / "docs/guide/troubleshooting.md").read_text("utf-8")
+    text = ERRORS.read_text("utf-8").partition("\n## Messages\n")[2]
     headings = re.findall(r"^### (?!500)(.*)$", text, re.MULTILINE)
     # The names and bounds of settings are put into the messages.
     parts = [part.strip() for heading in headings for part in re.split(r"\w+_\w+|\b1024\b", heading)]
-    yield from check_count(21, parts, "errors in docs/guide/troubleshooting.md")
+    yield from check_count(45, parts, "messages in docs/guide/errors.md")
     for part in parts:
         if part not in reported:
-            yield f"docs/guide/troubleshooting.md: no error reads: {part}"
+            yield f"docs/guide/errors.md: no error reads: {part}"
 
 
 def check_count(count: int, found: Iterable[object], names: str) -> Iterator[str]:
@@ -144,7 +145,7 @@ def main() -> int:
         check_first_lines,
         check_figures,
         check_exceptions,
-        check_troubleshooting,
+        check_messages,
     ]
     faults = [fault for check in checks for fault in check()]
     for fault in faults:

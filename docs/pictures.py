@@ -259,8 +259,10 @@ def the_page() -> None:
 FILLS = {"plain": "#dbe4ee", "good": "#cdeccf", "wait": "#fbe3b0", "bad": "#f6cfcb"}
 
 
-def diagram(name: str, title: str, boxes: dict[str, tuple[float, float, float, str, str]], arrows: list[str]) -> None:
-    wide, high, gap_x, gap_y = 230, 56, 26, 24
+def diagram(
+    name: str, title: str, boxes: dict[str, tuple[float, float, float, str, str]], arrows: list[str], wide: int = 230
+) -> None:
+    high, gap_x, gap_y = 56, 26, 24
 
     def locate(box: str) -> tuple[float, float, float]:
         column, row, span, *_ = boxes[box]
@@ -298,6 +300,23 @@ def diagram(name: str, title: str, boxes: dict[str, tuple[float, float, float, s
     label = f'role="img" aria-label="{escape(title)}"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" {label}><style>{style}</style>{head}'
     write(name, f"{svg}{''.join(drawn)}</svg>")
+
+
+def a_deal() -> None:
+    boxes = {
+        "deal": (0, 0, 5, "Deal\nid, status, phase, expiry_date, created_at, metadata, external_id", "good"),
+        "contract": (0, 1, 1, "listing_contract\nside, sale_price,\ncommissions, dates", "wait"),
+        "application": (1, 1, 1, "application\nstatus, dates,\nrequested_amount", "wait"),
+        "quotes": (2, 1, 1, "quotes (list)\nestimated percent\nand amount", "wait"),
+        "contacts": (3, 1, 1, "contacts (list)\nid, type", "wait"),
+        "sides": (4, 1, 1, "sides (list)\ngross_commission,\nagent_units, …", "wait"),
+        "address": (0, 2, 1, "address, agent\ncity, state, …;\nemail, names", "plain"),
+        "offers": (1, 2, 1, "offers (list)\npercent_of_\ncommission, …", "plain"),
+        "fields": (3, 2, 1, "fields (list)\nlabel, type, value", "plain"),
+    }
+    arrows = ["deal > contract", "deal > application", "deal > quotes", "deal > contacts", "deal > sides"]
+    arrows += ["contract > address", "application > offers", "contacts > fields", "sides > contacts"]
+    diagram("deal.svg", "The parts of a deal. A side names its contact in contact_id", boxes, arrows, wide=150)
 
 
 def the_end_of_a_create() -> None:
@@ -361,6 +380,7 @@ def main() -> None:
         an_import,
         an_office_import,
         the_page,
+        a_deal,
         the_end_of_a_create,
         the_architecture,
     ]

@@ -26,15 +26,17 @@ from dealkit.testing import VARIANTS
 ROOT = Path(__file__).parents[2]
 snippets = runpy.run_path(str(ROOT / "docs/check_pages.py"))["find_snippets"]
 # Pages whose commands need an engine. `make test-engines` installs some engines and runs the commands.
-ENGINE_PAGES = ["docs/howto/on-engines.md"]
+ENGINE_PAGES = ["docs/guide/engines.md"]
 
 
 class Shell:
     """A reader's shell in a folder of its own. Variables and processes of one block remain for the next."""
 
-    # pip installs nothing, because all packages are installed already. Cargo and npx would access their registries.
+    # pip installs nothing, because all packages are installed already: a new environment gets no pip of its own. Cargo and npx would
+    # access their registries.
     PREAMBLE = r"""
-        pip() { [ "$*" = "install ." ] || command pip "$@"; }
+        pip() { case "$*" in "install ."|"install ../dealkit") ;; *) command pip "$@";; esac; }
+        python3() { case "$*" in "-m venv "*) command python3 "$@" --without-pip;; *) command python3 "$@";; esac; }
         cargo() { true; }
         npx() { true; }
         make() { command make --dry-run --directory "$DEALKIT_ROOT" "$@" >/dev/null; }

@@ -23,7 +23,7 @@ from workbooks import load_sheet
 
 from dealkit.testing import Sandbox
 
-FILE = Path(__file__).parents[2] / "docs/guide/command.md"
+FILE = Path(__file__).parents[2] / "docs/reference/command.md"
 PAGE = FILE.read_text("utf-8")
 SESSIONS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
@@ -82,7 +82,7 @@ def test_the_commands_show_what_the_page_says(tmp_path: Path, dealkit_sandbox: S
 
 
 def test_the_commands_for_offices_import_the_sample(tmp_path: Path, dealkit_sandbox: Sandbox) -> None:
-    page = (FILE.parent / "spreadsheet.md").read_text("utf-8")
+    page = (FILE.parents[1] / "guide/spreadsheet.md").read_text("utf-8")
     commands = re.findall(r"^ *dealkit ((?:agents|ledger) .*)$", page, re.MULTILINE)
     assert len(commands) == 6
     shutil.copy(FILE.parents[1] / "files/sample-agents.xlsx", tmp_path / "roster.xlsx")

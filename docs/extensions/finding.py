@@ -33,14 +33,13 @@ def finish(app: Any, failure: Exception | None) -> None:
 
 
 def write_llms_txt() -> str:
-    """Writes llms.txt (https://llmstxt.org) with the pages that README and the lists of the guide name."""
+    """Writes llms.txt (https://llmstxt.org) with the pages that README and the list of the guide name."""
     readme = (HERE.parent / "README.md").read_text("utf-8")
     what = readme.partition("<!-- what -->\n")[2].partition("\n<!-- end -->")[0]
     lines = ["# dealkit", f"\n> {what}".replace("\n", " ").replace(" ", "\n", 1)]
-    for folder in ("guide", "howto"):
-        text = (HERE / folder / "index.md").read_text("utf-8").replace("../../SECURITY.md", "security.md")
-        for heading, item in re.findall(r"^#+( .*)|^(\* .*)", text, re.MULTILINE):
-            lines.append(item.replace("](", f"]({folder}/").replace(".md)", ".html)") or f"\n##{heading}\n")
+    text = (HERE / "guide/index.md").read_text("utf-8").replace("../../SECURITY.md", "security.md")
+    for heading, item in re.findall(r"^#+( .*)|^(\* .*)", text, re.MULTILINE):
+        lines.append(item.replace("](", "](guide/").replace(".md)", ".html)") or f"\n##{heading}\n")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,7 @@ use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("..");
     let mut pages = vec![root.join("README.md")];
-    for folder in ["docs/guide", "docs/howto"] {
+    for folder in ["docs/guide", "docs/reference"] {
         println!("cargo::rerun-if-changed=../{folder}");
         for page in fs::read_dir(root.join(folder))? {
             pages.push(page?.path());

@@ -467,7 +467,7 @@ async fn a_service_without_a_limit_is_used_in_full() {
     assert!(shares.used > 95.0, "{shares:?}");
 }
 
-/// Prints the tables of `docs/guide/limits.md`.
+/// Prints the tables of `docs/reference/appendix.md`.
 #[tokio::test(start_paused = true)]
 #[ignore = "measures, and asserts nothing"]
 async fn print_the_tables_of_the_guide() {
