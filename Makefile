@@ -208,8 +208,9 @@ docs: $(VENV)/bin/python
 RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 
 ## Builds the documentation as one site in target/site: the guide, the reference for both languages, the contract. Warnings are
-## errors, and every link and anchor is checked, without requests to other hosts.
+## errors, and every link and anchor is checked, on the site and as a code host follows it, without requests to other hosts.
 site: $(SITE_TOOLS)/installed
+	$(PYTHON) docs/check_pages.py check_links
 	rm -rf $(RUSTDOC) target/site
 	RUSTDOCFLAGS="-D warnings --html-before-content $(abspath docs/rustdoc.html)" \
 		cargo doc --package dealkit --package dealkit-server --all-features --no-deps

@@ -1,7 +1,7 @@
 """Fails if links, TOML, long lines of code, named files, repeated programs, figures or errors on the pages are wrong.
 
-Usage: python docs/check_pages.py, in the environment of the tests. `make site` checks what the site makes of the pages, and
-`bindings/tests/test_pages.py` runs their programs and commands.
+Usage: python docs/check_pages.py [CHECK...], such as check_links; all by default, in the environment of the tests. `make site` checks
+the pages of the site, and `bindings/tests/test_pages.py` runs their programs and commands.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def main() -> int:
         check_exceptions,
         check_messages,
     ]
-    faults = [fault for check in checks for fault in check()]
+    by_name = {check.__name__: check for check in checks}
+    faults = [fault for name in sys.argv[1:] or by_name for fault in by_name[name]()]
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

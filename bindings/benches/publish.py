@@ -60,7 +60,9 @@ def main() -> None:
     measured = json.loads((folder / "measured.json").read_text("utf-8"))
     shutil.copyfile(folder / "measured.json", SITE)
     PAGE.write_text(replace_sections(PAGE.read_text("utf-8"), measured), encoding="utf-8")
-    print(f"publish: {SITE.relative_to(ROOT)} and {PAGE.relative_to(ROOT)} show the figures measured on {measured['measured']}")
+    print(
+        f"publish: {SITE.relative_to(ROOT)} and {PAGE.relative_to(ROOT)} show the figures measured on {measured['measured']}"
+    )
 
 
 if __name__ == "__main__":
