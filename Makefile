@@ -182,6 +182,7 @@ lint-rust: $(VENV)/bin/python
 	cargo clippy --package dealkit --no-default-features -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
+	cargo clippy --package dealkit --features ledger -- -D warnings
 	$(MAKE) docs
 
 lint-python: $(VENV)/package $(VENV)/tools

@@ -185,6 +185,19 @@ def test_a_lost_ledger_with_unknown_rows_is_noticed(imports: TableImport) -> Non
     assert completed.code == 2 and len(imports.sandbox.agents) == 2
 
 
+def test_an_older_copy_of_a_ledger_without_unknown_rows_is_noticed(imports: TableImport) -> None:
+    imports.write(1)
+    assert imports("--ledger", "l.ledger").code == 0
+    assert imports.command("ledger", "backup", "l.ledger", "copy.ledger").code == 0
+    imports.write(2)
+    imports.sandbox.fail_next(process_then_reset=True, method="POST")
+    assert imports("--ledger", "l.ledger").code == 1
+    (imports.folder / "copy.ledger").replace(imports.folder / "l.ledger")
+    completed = imports("--ledger", "l.ledger")
+    assert "says that 1 of these rows were created, or may have been" in completed.stdout
+    assert completed.code == 2 and len(imports.sandbox.agents) == 2
+
+
 def test_a_backup_during_an_import_is_complete(imports: TableImport) -> None:
     imports.write(3)
     imports.sandbox.fail_next(hold=True, after=1, method="POST")

@@ -17,6 +17,7 @@ from processes import HANG_SECONDS
 from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
     AlreadyAttemptedError,
+    DecodeError,
     IdempotencyKeyReusedError,
     InternalServerError,
     LedgerError,
@@ -113,6 +114,39 @@ def test_a_key_that_is_reused_for_other_data_is_an_error(
         restored = pickle.loads(pickle.dumps(error))
         assert (type(restored), vars(restored)) == (IdempotencyKeyReusedError, vars(error))
     assert len(dealkit_sandbox.requests) == 1
+
+
+def test_an_unreadable_response_is_an_error(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "agents.ledger"
+
+    def fail_next() -> None:
+        dealkit_sandbox.fail_next(status=201, body="<html>")
+
+    async def awaited() -> None:
+        async with dealkit_sandbox.async_client() as client:
+            for detached in (False, True):
+                fail_next()
+                with pytest.raises(DecodeError, match="the agent exists") as raised:
+                    await client.agents.create_once(
+                        idempotency_key=f"detached {detached}", ledger=path, detached=detached, **ADA
+                    )
+                assert raised.value.outcome == "succeeded"
+
+    fail_next()
+    with pytest.raises(DecodeError, match="the agent exists") as raised:
+        dealkit_client.agents.create_once(idempotency_key="blocking", ledger=path, **ADA)
+    assert (raised.value.outcome, raised.value.body) == ("succeeded", b"<html>")
+    assert raised.value.request_id == dealkit_sandbox.requests[0].request_id
+    assert "201 decode" in caplog.text
+    asyncio.run(awaited())
+    # The ledger knows that the agent exists, but not its identifier.
+    again = dealkit_client.agents.create_once(idempotency_key="blocking", ledger=path, **ADA)
+    assert (again.result, again.agent_id) == ("already_created", None)
+    assert ledger.resolve(path, {"blocking": "a_1"}) == 1
+    again = dealkit_client.agents.create_once(idempotency_key="blocking", ledger=path, **ADA)
+    assert (again.result, again.agent_id, len(dealkit_sandbox.requests)) == ("already_created", "a_1", 3)
 
 
 def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:

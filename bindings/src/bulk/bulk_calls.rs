@@ -244,7 +244,7 @@ impl BulkCalls {
             for event in self.take_events()?.into_iter().rev() {
                 match event {
                     Event::Result(result) => {
-                        new_items.append(result.into_object(py, self.body_model, raw)?)?;
+                        new_items.append(result.into_bulk_result(py, self.body_model, raw)?)?;
                         result_count += 1;
                     }
                     Event::Resolve(request) => new_items.append(Bound::new(py, request)?)?,

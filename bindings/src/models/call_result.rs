@@ -35,11 +35,10 @@ impl CallResult {
     ) -> Result<Bound<'_, PyAny>> {
         match self {
             Self::Response(result) => response::to_object(py, &result, body_model, raw),
-            Self::Creation(ItemResult {
-                response: Some(Err(error)),
-                ..
-            }) => Err(Failure::Error(error)),
-            Self::Creation(item) => Ok(item.into_object(py, body_model, raw)?.into_any()),
+            Self::Creation(item) => {
+                let value = item.read_value(py, body_model, raw)?;
+                Ok(item.into_object(py, value)?.into_any())
+            }
         }
     }
 }
@@ -135,16 +134,36 @@ impl ItemResult {
         }
     }
 
-    pub(crate) fn into_object(
+    /// Reads the body of the response or, with `raw`, returns the whole response. Returns None if an earlier run created the
+    /// agent.
+    fn read_value<'py>(
+        &self,
+        py: Python<'py>,
+        body_model: BodyModel,
+        raw: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        match &self.response {
+            Some(result) => response::to_object(py, result, body_model, raw),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// Converts the result of a bulk job's input. The value of a failed one is a Failure.
+    pub(crate) fn into_bulk_result(
         self,
         py: Python<'_>,
         body_model: BodyModel,
         raw: bool,
     ) -> PyResult<Bound<'_, BulkResult>> {
-        let value = match &self.response {
-            Some(result) => into_python(py, response::to_object(py, result, body_model, raw))?,
-            None => py.None().into_bound(py),
-        };
+        let value = into_python(py, self.read_value(py, body_model, raw))?;
+        self.into_object(py, value)
+    }
+
+    fn into_object<'py>(
+        self,
+        py: Python<'py>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, BulkResult>> {
         let record = self.ledger_record.map(|record| record.into_object(py));
         let result = BulkResult {
             index: self.index,

@@ -183,11 +183,12 @@ impl Ledger {
     /// for files that the user has not named, such as the ledgers [in a folder](Self::in_folder). A ledger in a database is not
     /// affected.
     pub fn without_waiting(mut self) -> Self {
-        if let Kind::Sqlite {
-            waits_for_locks, ..
-        } = &mut self.0
-        {
-            *waits_for_locks = false;
+        match &mut self.0 {
+            Kind::Sqlite {
+                waits_for_locks, ..
+            } => *waits_for_locks = false,
+            #[cfg(any(feature = "ledger-postgres", feature = "simulation"))]
+            _ => {}
         }
         self
     }

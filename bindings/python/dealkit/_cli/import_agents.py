@@ -21,7 +21,7 @@ from dealkit._cli.import_preview import (
     print_table,
     print_undecided_counts,
 )
-from dealkit._cli.import_report import load_last_report, unused_path, write_rejects, write_report
+from dealkit._cli.import_report import NO_AGENT_ENTRY, load_last_report, unused_path, write_rejects, write_report
 from dealkit._cli.import_rows import SKIPPED, ImportRows, RowResult
 from dealkit._cli.import_run import ImportRun
 from dealkit._cli.import_summary import ImportOutputs, advise_on_rejects, print_summary
@@ -160,11 +160,13 @@ def _compare_with_ledgers(
             "person who was already sent? Then delete the row."
         )
         result["renamed_rows"] = rows_with_new_keys
-    missing_count = rows.count_missing_from_ledger(is_new=is_new)
+    # An existing ledger has the unknown rows, but --resend-unknown sends them.
+    missing_count = rows.count_missing_from_ledger(with_unknown=is_new or not options.resend_unknown)
     if missing_count:
         print_result(
             f"{file_display_name(report)}, the report of an earlier import, says that {missing_count:,} of these rows were created, or may have been, but the "
-            "ledger does not have them: it was lost, or replaced with an older copy."
+            f"ledger does not have them: it was lost, or replaced with an older copy. If you have resolved them as rows without an agent, enter {NO_AGENT_ENTRY} "
+            "in the report's column agent_id."
         )
     return _Questions(other_ledgers, missing_count, rows_with_new_keys)
 

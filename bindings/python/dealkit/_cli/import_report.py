@@ -26,8 +26,8 @@ from dealkit._cli.import_rows import ImportRows, RowResult
 from dealkit._cli.terminal import escape_controls
 
 _HEADER = ["row", "key", "outcome", "agent_id", "status", "message", "earlier_run"]
-
-
+# The entry in agent_id of a person who has found out that there is no agent.
+NO_AGENT_ENTRY = "none"
 # The likelihood that the agent of a row exists, by outcome: 2 certain, 1 possible, 0 for other outcomes.
 _EXISTENCE_BY_OUTCOME = {"created": 2, "unknown": 1}
 
@@ -41,6 +41,10 @@ class ReportRow(NamedTuple):
     agent_id: str
     outcome: str = ""
     """The outcome in the report; empty if the table is not a complete report."""
+
+    def has_no_agent_entry(self) -> bool:
+        """Returns whether the user has entered that there is no agent."""
+        return self.agent_id.strip().lower() == NO_AGENT_ENTRY
 
 
 def read_report(path: Path, encoding: str | None = None) -> Table:
@@ -91,7 +95,7 @@ def load_last_report(path: Path, rows: ImportRows) -> None:
             "file with --report"
         )
     rows.load_last_report(
-        (row.key, _EXISTENCE_BY_OUTCOME.get(row.outcome, 0), row.agent_id)
+        (row.key, 0 if row.has_no_agent_entry() else _EXISTENCE_BY_OUTCOME.get(row.outcome, 0), row.agent_id)
         for row in parse_report_rows(path, report_table)
     )
 

@@ -341,13 +341,13 @@ class ImportRows:
                 report_row,
             )
 
-    def count_missing_from_ledger(self, *, is_new: bool) -> int:
-        """Counts the sendable rows that the last report, but not the ledger, has as created. If the ledger is new, also
-        counts the rows that the report has as unknown. An existing ledger may lack them because they were resolved as
-        rows without an agent.
-        """
+    def count_missing_from_ledger(self, *, with_unknown: bool) -> int:
+        """Counts the sendable rows that the last report, but not the ledger, has as created or, `with_unknown`, as
+        unknown."""
         matching = "rows JOIN reported USING (key) WHERE existence >= ? AND outcome = 'not sent'"
-        number: int = self._database.execute(f"SELECT count(*) FROM {matching}", (1 if is_new else 2,)).fetchone()[0]
+        number: int = self._database.execute(
+            f"SELECT count(*) FROM {matching}", (1 if with_unknown else 2,)
+        ).fetchone()[0]
         return number
 
     def damaged_row_numbers(self) -> list[int]:

@@ -14,7 +14,7 @@ from dealkit import LedgerError, ledger
 from dealkit._cli.error_messages import exit_code_for
 from dealkit._cli.exit_codes import DONE, CommandError
 from dealkit._cli.files import file_display_name
-from dealkit._cli.import_report import ReportRow, parse_report_rows, read_report
+from dealkit._cli.import_report import NO_AGENT_ENTRY, ReportRow, parse_report_rows, read_report
 from dealkit._cli.terminal import (
     confirm,
     escape_controls,
@@ -26,7 +26,6 @@ from dealkit._cli.terminal import (
     print_result,
 )
 
-_NO_AGENT_ENTRY = "none"
 # The maximum number of unresolved rows, or of suspicious entries, that are printed.
 _MAX_UNRESOLVED_SHOWN = 20
 _NO_AGENT_CONDITION = (
@@ -112,11 +111,9 @@ def resolve(options: Namespace) -> int:
     if not filled_rows:
         raise CommandError(
             f"Nothing was recorded: no row of {file_display_name(path)} has an entry in agent_id. For each unknown row (its agent may exist), "
-            f"enter the agent's id, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
+            f"enter the agent's id, or {NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
         )
-    resolutions = {
-        row.key: None if row.agent_id.strip().lower() == _NO_AGENT_ENTRY else row.agent_id for row in filled_rows
-    }
+    resolutions = {row.key: None if row.has_no_agent_entry() else row.agent_id for row in filled_rows}
     if len(resolutions) < len(filled_rows):
         # Two rows with one key may have contradicting entries.
         raise CommandError(
@@ -132,7 +129,7 @@ def resolve(options: Namespace) -> int:
             ledger.resolve(ledger_path, resolutions)
     options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
     print_result(
-        f"{format_count(changed_count, 'row')} recorded. The next import sends the rows with the entry {_NO_AGENT_ENTRY}."
+        f"{format_count(changed_count, 'row')} recorded. The next import sends the rows with the entry {NO_AGENT_ENTRY}."
     )
     return DONE
 
@@ -159,7 +156,7 @@ def _confirm_entries(options: Namespace, ledger_path: str, rows: Sequence[Report
         if options.yes or not is_terminal(sys.stdin):
             raise CommandError(
                 f"Nothing was recorded: these entries in agent_id do not look like ids of agents: {shown_entries}{more_text}. If you do not "
-                f"know yet whether there is an agent, leave agent_id empty. Enter {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}. If the entries are "
+                f"know yet whether there is an agent, leave agent_id empty. Enter {NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}. If the entries are "
                 "ids, repeat the command in a terminal, without --yes, and confirm them."
             )
         confirm(
@@ -175,7 +172,7 @@ def _looks_like_words(identifier: str) -> bool:
     """Returns true for an identifier that looks like words, such as `pending`, and not like random letters, such as
     `aBcXyZ`."""
     has_usual_case = identifier.islower() or identifier.isupper() or identifier.capitalize() == identifier
-    return identifier.lower() != _NO_AGENT_ENTRY and has_usual_case and _WORDS.fullmatch(identifier) is not None
+    return identifier.lower() != NO_AGENT_ENTRY and has_usual_case and _WORDS.fullmatch(identifier) is not None
 
 
 def set_base_url(options: Namespace) -> int:
@@ -224,7 +221,7 @@ def _explain_rejection(ledger_path: str, key: str, agent_id: str | None) -> str:
     if _is_accepted(ledger_path, key, None):
         return (
             "agent_id is not the id of an agent, or the ledger has this agent for another row. Enter the id that the service "
-            f"uses, or {_NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
+            f"uses, or {NO_AGENT_ENTRY} {_NO_AGENT_CONDITION}."
         )
     (ledger_row,) = ledger.look_up(ledger_path, [key])
     if ledger_row is None:
