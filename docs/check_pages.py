@@ -19,8 +19,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [*(ROOT / folder / "README.md" for folder in (".", "bindings", "sdk", "server")), *ROOT.glob("docs/**/*.md")]
 )
-# The pages with the introductory snippets that README and the packages' own pages share.
-FIRST_LINES = {"python": "bindings/README.md", "rust(?:,no_run)?": "sdk/README.md"}
+# The pages that begin with the same program as README, because they are read alone.
+FIRST_PROGRAMS = {
+    "python": ["bindings/README.md", "docs/guide/python.md"],
+    "rust(?:,no_run)?": ["sdk/README.md", "docs/guide/rust.md"],
+}
 ERRORS = ROOT / "docs/guide/errors.md"
 # The folders with the files that ARCHITECTURE.md and CONTRIBUTING.md name.
 FOLDERS = [".ci", "bindings", "docs", "examples", "release", "sdk", "server"]
@@ -85,12 +88,13 @@ def find_anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
-def check_first_lines() -> Iterator[str]:
-    """Finds packages' own pages that show another first program than README: they cannot include text."""
-    for language, page in FIRST_LINES.items():
+def check_first_programs() -> Iterator[str]:
+    """Finds pages whose first program is not that of README."""
+    for language, pages in FIRST_PROGRAMS.items():
         first = {location.partition(":")[0]: text for location, text, _ in reversed([*find_snippets(language)])}
-        if first["README.md"] != first[page]:
-            yield f"{page}: its first program is not that of README.md"
+        for page in pages:
+            if first["README.md"] != first[page]:
+                yield f"{page}: its first program is not that of README.md"
 
 
 def check_figures() -> Iterator[str]:
@@ -142,7 +146,7 @@ def main() -> int:
         check_widths,
         check_files,
         check_links,
-        check_first_lines,
+        check_first_programs,
         check_figures,
         check_exceptions,
         check_messages,

@@ -149,7 +149,7 @@ def test_an_unreadable_response_is_an_error(
     assert (again.result, again.agent_id, len(dealkit_sandbox.requests)) == ("already_created", "a_1", 3)
 
 
-def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "agents.ledger"
     options: Any = {"base_url": dealkit_sandbox.url, "service_key": dealkit_sandbox.service_key}
     with Client(**options) as client:
@@ -172,8 +172,11 @@ def test_the_other_call_styles(dealkit_sandbox: Sandbox, tmp_path: Path) -> None
                 client.agents.create_once(idempotency_key="many", ledger=path, wait_in_flight=True, **ADA)
                 for _ in range(20)
             )
-            made = await asyncio.gather(*calls)
+            with caplog.at_level(logging.INFO, "dealkit"):
+                made = await asyncio.gather(*calls)
             assert sorted(creation.result for creation in made) == [*["already_created"] * 19, "created"]
+            # A call that waited for the agent of another call has succeeded.
+            assert {record.levelno for record in caplog.records if record.name == "dealkit"} == {logging.INFO}
             raw = await client.with_raw_response.agents.create_once(idempotency_key="raw 2", ledger=path, **ADA)
             assert raw.agent is not None and raw.agent.status_code == 201
             dealkit_sandbox.fail_next(hold=True)
@@ -246,6 +249,35 @@ def test_a_detached_call_completes_without_its_caller(
         await client.aclose()
 
     asyncio.run(later())
+
+
+def test_closing_a_client_waits_for_its_detached_calls(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "agents.ledger"
+
+    async def main() -> None:
+        other, client = dealkit_sandbox.async_client(), dealkit_sandbox.async_client()
+        dealkit_sandbox.fail_next(hold=True)
+        patient = client.with_options(max_retries=0)
+        call = asyncio.create_task(patient.agents.create_once(idempotency_key="one", ledger=path, detached=True, **ADA))
+        await asyncio.to_thread(dealkit_sandbox.wait_for, held=True, timeout=HANG_SECONDS)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await other.aclose()  # It has no detached call.
+        interrupted = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        interrupted.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await interrupted
+        assert client.is_closed and ledger.summary(path).in_flight == 1
+        closing = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        dealkit_sandbox.release()
+        await closing
+        assert ledger.summary(path).succeeded == 1
+
+    asyncio.run(main())
 
 
 def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path) -> None:

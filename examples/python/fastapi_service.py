@@ -26,6 +26,7 @@ from dealkit import (
     Deal,
     DealkitError,
     IdempotencyKeyReusedError,
+    LedgerError,
     NotFoundError,
     RateLimitError,
     ThrottledError,
@@ -68,6 +69,7 @@ async def create_agent_once(
     # handler. The ledger records its outcome.
     creation = await client.agents.create_once(
         idempotency_key=key,
+        key_name="request",
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
         detached=True,
         resend_corrected=True,
@@ -120,9 +122,11 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)
         case ValidationError(errors=violations):
-            return JSONResponse(
-                {"detail": [violation.detail for violation in violations]}, 422
-            )
+            detail = [
+                {"pointer": violation.pointer, "detail": violation.detail}
+                for violation in violations
+            ]
+            return JSONResponse({"detail": detail}, 422)
         case AlreadyAttemptedError(in_flight=True):
             return JSONResponse(
                 {"detail": "another request is creating it"},
@@ -149,7 +153,10 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
             # There is no agent. The caller can send the corrected agent with the
             # same key.
             return JSONResponse({"detail": "the service rejects it"}, 422)
+        case LedgerError():
+            # Nothing was sent: retry once the ledger can be used again.
+            return JSONResponse({"detail": "the ledger cannot be used"}, 503)
         case APITimeoutError():
             return JSONResponse({"detail": "the service took too long"}, 504)
         case _:
-            return JSONResponse({"detail": "the service error_response"}, 502)
+            return JSONResponse({"detail": "the service failed"}, 502)

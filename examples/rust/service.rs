@@ -26,6 +26,7 @@ use dealkit::{
 };
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinError};
+use tokio_util::task::TaskTracker;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +35,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let shared = Shared {
         client: Client::from_env()?,
         ledger: Ledger::sqlite(ledger.as_deref().unwrap_or("agents.ledger")),
+        creates: TaskTracker::new(),
     };
+    let creates = shared.creates.clone();
     let service = Router::new()
         .route("/v1/agents", post(create_agent))
         .route("/v1/agents/{key}", put(create_agent_once))
@@ -42,8 +45,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_state(shared);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, service).await?;
+    let server = axum::serve(listener, service);
+    server.with_graceful_shutdown(wait_for_ctrl_c()).await?;
+    // Creates whose callers have disconnected end at their timeouts.
+    creates.close();
+    creates.wait().await;
     Ok(())
+}
+
+async fn wait_for_ctrl_c() {
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// State shared by all requests.
@@ -51,6 +62,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 struct Shared {
     client: Client,
     ledger: Ledger,
+    /// The creates in flight, for which this service waits before it ends.
+    creates: TaskTracker,
 }
 
 async fn create_agent(
@@ -59,7 +72,7 @@ async fn create_agent(
 ) -> Result<(StatusCode, Json<Agent>), Failure> {
     let call = shared.client.agents().create(request);
     // axum drops this handler if the caller disconnects. The task continues.
-    let agent = tokio::spawn(call.send()).await??;
+    let agent = shared.creates.spawn(call.send()).await??;
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
@@ -73,8 +86,9 @@ async fn create_agent_once(
     let create = shared.client.agents().create(request);
     // If the caller disconnects, the task continues, and the ledger records its
     // outcome.
-    let once = create.once(&shared.ledger, key).resend_corrected();
-    let created = once.detached().await?;
+    let once = create.once(&shared.ledger, key).key_name("request");
+    let call = once.resend_corrected().into_future();
+    let created = shared.creates.spawn(call).await??;
     let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
         Created::Already { agent_id, .. } => (StatusCode::OK, agent_id),

@@ -94,6 +94,10 @@ def _positional(*, default: Any, kw_only: bool, alias: str) -> Any:
     return default
 
 
+def _may_have_acted(outcome: str | None) -> bool:
+    return outcome in ("unknown", "succeeded")
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(_positional,))
 class _ExceptionWithAttributes(Exception):
     """An exception whose constructor takes its attributes as keywords. A subclass sets the default of an attribute in
@@ -101,18 +105,23 @@ class _ExceptionWithAttributes(Exception):
     """
 
     _defaults: dict[str, Any] = {}
+    may_have_acted: bool
 
     def __init_subclass__(cls, **defaults: Any) -> None:
         plain_attributes = {name: value for name, value in vars(cls).items() if not hasattr(value, "__get__")}
         own_attributes = {name: value for name, value in plain_attributes.items() if not name.startswith("_")}
         cls._defaults = cls._defaults | own_attributes | defaults
+        # `help` shows the attributes of the class.
+        for name, value in defaults.items():
+            setattr(cls, name, value)
+        cls.may_have_acted = _may_have_acted(cls._defaults.get("outcome"))
 
     def __init__(self, message: str = "", **keywords: Any) -> None:
         super().__init__(message)
         for name in keywords.keys() - self._defaults.keys():
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
         attributes = self._defaults | keywords
-        attributes["may_have_acted"] = keywords.get("may_have_acted", attributes["outcome"] in ("unknown", "succeeded"))
+        attributes["may_have_acted"] = keywords.get("may_have_acted", _may_have_acted(attributes["outcome"]))
         vars(self).update(attributes)
 
 

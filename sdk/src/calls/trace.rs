@@ -77,7 +77,14 @@ impl<'a> CallTrace<'a> {
 
     pub(crate) fn finish(mut self, result: Result<(), &Error>) {
         self.has_ended = true;
-        self.end(Some(result));
+        // The caller gets the agent that another job has created while this call waited for it.
+        let is_already_created = |error: &&Error| {
+            error.kind() == ErrorKind::AlreadyAttempted && error.outcome() == Outcome::Succeeded
+        };
+        self.end(Some(match result {
+            Err(error) if is_already_created(&error) => Ok(()),
+            result => result,
+        }));
     }
 
     /// Records the end of the call; without a result, the call was cancelled.

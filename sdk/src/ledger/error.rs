@@ -290,9 +290,7 @@ impl Cause {
             Cause::Io(error) => {
                 use io::ErrorKind::*;
                 match error.kind() {
-                    NotFound => {
-                        format!("{error}; name the ledger of a job or, for a new one, a folder that exists")
-                    }
+                    NotFound => "there is no such file; name the ledger of a job or, for a new one, a folder that exists".to_owned(),
                     AlreadyExists => {
                         "there is already a file with this name; name one that does not exist yet".to_owned()
                     }

@@ -247,9 +247,9 @@ def send_create_once(
     return make_creation(result, result.value, None)
 
 
-# Tasks of detached calls in flight. Event loops have only weak references to their tasks, so these keep the tasks
-# alive.
-_detached_tasks: set[asyncio.Task[Any]] = set()
+# Tasks of detached calls in flight, each with the family of its session. Event loops have only weak references to their
+# tasks, so these keep the tasks alive.
+_detached_tasks: dict[asyncio.Task[Any], object] = {}
 
 
 async def send_create_once_async(
@@ -264,7 +264,7 @@ async def send_create_once_async(
     from asyncio import create_task, wait
 
     task = create_task(session.send_async(call, options, raw=raw, detached=True))
-    _detached_tasks.add(task)
+    _detached_tasks[task] = session.family
     task.add_done_callback(_forget_task)
     # Unlike `await task`, cancelling `wait` does not cancel the task.
     await wait([task])
@@ -272,8 +272,21 @@ async def send_create_once_async(
     return make_creation(result, result.value, None)
 
 
+async def wait_for_detached_calls(session: Session) -> None:
+    """Waits for the detached calls of a session's family in the running event loop."""
+    if _detached_tasks:
+        from asyncio import get_running_loop, wait
+
+        loop = get_running_loop()
+        tasks = [
+            task for task, family in [*_detached_tasks.items()] if family is session.family and task.get_loop() is loop
+        ]
+        if tasks:
+            await wait(tasks)
+
+
 def _forget_task(task: asyncio.Task[Any]) -> None:
-    _detached_tasks.discard(task)
+    _detached_tasks.pop(task, None)
     if not task.cancelled():
         # Retrieves the exception, because asyncio would report it otherwise. The log already has the call's failure.
         task.exception()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Session:
     """The session of a client, which sends its calls. ``client.agents`` and ``client.deals`` refer to the session."""
 
-    __slots__ = ("client", "is_async", "key_source", "options")
+    __slots__ = ("client", "family", "is_async", "key_source", "options")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class Session:
         options: dict[str, Any],
         key_source: tuple[KeyProvider, _native.KeySource] | None,
         is_async: bool,
+        family: object,
     ) -> None:
         self.client: _native.NativeClient | None = client
         """The native client, or None once the session is closed."""
@@ -40,6 +41,8 @@ class Session:
         function."""
         self.is_async: bool = is_async
         """True for the session of an ``AsyncClient``."""
+        self.family: object = family
+        """The same object for the sessions of a client and of the clients that its ``with_options`` returns."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (restore_session, (self.options, self.client is None, self.is_async))
@@ -116,7 +119,8 @@ def open_session(options: dict[str, Any], shared: Session | None, is_async: bool
         key_source = _open_key_source(options["service_key"], shared, is_async)
         settings["service_key"] = key_source[1]
     client = unwrap(_native.open_client(settings, shared=None if shared is None else shared.require_client()))
-    return Session(client=client, options=options, key_source=key_source, is_async=is_async)
+    family = object() if shared is None else shared.family
+    return Session(client=client, options=options, key_source=key_source, is_async=is_async, family=family)
 
 
 def _complete_from_environment(options: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, Type
 
 import dealkit._models.classes  # noqa: F401 - adds methods to the native classes of results
 from dealkit import _native
+from dealkit._bulk.creation import wait_for_detached_calls
 from dealkit._calls.session import Session, open_session
 from dealkit._client.resources import (
     ASYNC,
@@ -265,8 +266,15 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
         return RawClient(AsyncAgentCalls(session, ASYNC_RAW), AsyncDealCalls(session, ASYNC_RAW))
 
     async def aclose(self) -> None:
-        """Closes the client. Also closes its connections, unless a client from ``with_options`` shares them."""
-        self._session.client = None
+        """Closes the client. Also closes its connections, unless a client from ``with_options`` shares them.
+
+        First waits for the detached creates of this client, and of clients from its ``with_options``, in the running
+        event loop. They end at their ``timeout`` at the latest. If the wait is cancelled, they continue.
+        """
+        try:
+            await wait_for_detached_calls(self._session)
+        finally:
+            self._session.client = None
 
     async def __aenter__(self) -> Self:
         self._session.require_client()

@@ -205,7 +205,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             detached: Whether the create continues if the awaiting task is cancelled. If False, cancelling aborts the
                 request. If the request was already sent, the outcome of the key is then unknown. Use True in a web
                 handler, which may be cancelled when its caller disconnects: the ledger still records the outcome, and
-                the next call with the key returns it. A detached create ends at its ``timeout``, or with the process.
+                the next call with the key returns it. A detached create ends at its ``timeout``, or with the process:
+                close the client before the process ends, since ``aclose`` waits for detached creates.
                 Only for ``AsyncClient``: a call of ``Client`` ends when it returns, or when a signal handler raises an
                 exception.
             validate: Whether to check the specification's rules before sending anything.

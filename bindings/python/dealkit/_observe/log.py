@@ -111,9 +111,10 @@ def find_stack_level() -> int:
 
 
 def _format_result(fields: dict[str, Any]) -> str:
-    """Formats the status, the kind of error, or both: ``200``, ``connect``, ``200 decode``."""
+    """Formats the status, the kind of error, or both: ``200``, ``connect``, ``200 decode``. A call that found an agent of
+    another job has neither."""
     status, error = fields["http.response.status_code"], fields["error.type"]
-    parts = [str(part) for part in (status, error) if part is not None]
+    parts = [str(part) for part in (status, error) if part is not None] or ["already created"]
     return parts[0] if parts[0] == parts[-1] else " ".join(parts)
 
 
