@@ -89,7 +89,7 @@ def find_anchors(page: Path) -> set[str]:
 
 
 def check_first_programs() -> Iterator[str]:
-    """Finds pages whose first program is not that of README."""
+    """Finds pages whose first program differs from the one in README."""
     for language, pages in FIRST_PROGRAMS.items():
         first = {location.partition(":")[0]: text for location, text, _ in reversed([*find_snippets(language)])}
         for page in pages:

@@ -122,11 +122,11 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)
         case ValidationError(errors=violations):
-            detail = [
+            errors = [
                 {"pointer": violation.pointer, "detail": violation.detail}
                 for violation in violations
             ]
-            return JSONResponse({"detail": detail}, 422)
+            return JSONResponse({"detail": errors}, 422)
         case AlreadyAttemptedError(in_flight=True):
             return JSONResponse(
                 {"detail": "another request is creating it"},

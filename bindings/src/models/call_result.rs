@@ -13,7 +13,7 @@ use crate::{
     models::response::{self, BodyModel, ResponseResult},
     python::{
         builtin,
-        failure::{Failure, Result, into_python},
+        failure::{Result, into_python},
         untrack::untrack,
     },
 };
