@@ -1,14 +1,14 @@
 use std::pin::pin;
 
 use dealkit::{
-    ErrorKind,
+    CreateStream, ErrorKind,
     Outcome::{NotSent, Rejected, Succeeded, Unknown},
     ledger::Resolution,
 };
 
 use super::*;
 use crate::{
-    peer::{until, wait_until_idle},
+    peer::{PendingRequest, until, wait_until_idle},
     rows::named,
 };
 
@@ -16,6 +16,7 @@ test_both_databases! {
     only_rejected_rows_whose_requests_have_changed_are_sent_again
     every_correction_of_a_row_is_sent_until_the_service_accepts_one
     two_jobs_with_the_same_correction_send_it_once
+    a_job_sends_its_own_correction_once_another_one_is_rejected
     a_correction_whose_job_was_dropped_is_unresolved
     a_correction_that_breaks_the_rules_is_the_error_of_its_row
     ;
@@ -124,33 +125,50 @@ async fn every_correction_of_a_row_is_sent_until_the_service_accepts_one(ledger:
 async fn two_jobs_with_the_same_correction_send_it_once(ledger: Ledger) {
     let mut peer = Peer::manual();
     run(&mut peer, &ledger, false, rows(1), |_| Reply::Status(422)).await;
-    let correct = |peer: &Peer, first_name| {
-        correcting_job(peer, &ledger, vec![named_row(0, first_name)]).wait_in_flight()
-    };
-    let [mut first, mut same, mut other] =
-        ["Grace", "Grace", "Jean"].map(|first_name| correct(&peer, first_name).stream());
+    let [mut first, mut same] = waiting_jobs(&peer, &ledger, ["Grace", "Grace"]);
     let request = peer.next_during(first.next()).await;
     let job = correcting_job(&peer, &ledger, vec![named_row(0, "Grace")]);
     let (results, sent) = run_job(&mut peer, job, |_| Reply::Create).await;
     assert!(sent.is_empty() && results[0].result.as_ref().unwrap_err().is_in_flight());
 
-    // The service rejects the correction: the job that has the same one reports this, and the other job sends its own.
-    let respond = async {
-        wait_until_idle().await;
-        request.answer(422, "");
-    };
+    let (first, same, ()) = tokio::join!(first.next(), same.next(), reject_when_idle(request));
+    let results = [first, same].map(Option::unwrap);
+    assert_eq!(outcomes(&results), [(Rejected, false), (Rejected, true)]);
+    assert!(peer.try_next().is_none());
+}
+
+async fn a_job_sends_its_own_correction_once_another_one_is_rejected(ledger: Ledger) {
+    let mut peer = Peer::manual();
+    run(&mut peer, &ledger, false, rows(1), |_| Reply::Status(422)).await;
+    let [mut first, mut other] = waiting_jobs(&peer, &ledger, ["Grace", "Jean"]);
+    let request = peer.next_during(first.next()).await;
     let mut send_other = pin!(other.next());
-    let (first, same, request, ()) = tokio::join!(
+    let (first, request, ()) = tokio::join!(
         first.next(),
-        same.next(),
         peer.next_during(&mut send_other),
-        respond
+        reject_when_idle(request)
     );
     request.answer(201, VALID_BODY);
-    let results = [first, same, send_other.await].map(Option::unwrap);
-    let expected = [(Rejected, false), (Rejected, true), (Succeeded, false)];
-    assert_eq!(outcomes(&results), expected);
-    assert!(peer.try_next().is_none());
+    let results = [first, send_other.await].map(Option::unwrap);
+    assert_eq!(outcomes(&results), [(Rejected, false), (Succeeded, false)]);
+}
+
+/// Starts two jobs that correct the same row, and wait while the other job sends it.
+fn waiting_jobs(
+    peer: &Peer,
+    ledger: &Ledger,
+    first_names: [&str; 2],
+) -> [CreateStream<IntoIter<KeyedRow>>; 2] {
+    first_names.map(|first_name| {
+        let job = correcting_job(peer, ledger, vec![named_row(0, first_name)]);
+        job.wait_in_flight().stream()
+    })
+}
+
+/// Responds with a 422 when the other jobs wait.
+async fn reject_when_idle(request: PendingRequest) {
+    wait_until_idle().await;
+    request.answer(422, "");
 }
 
 async fn a_correction_whose_job_was_dropped_is_unresolved(ledger: Ledger) {
