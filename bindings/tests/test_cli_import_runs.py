@@ -324,7 +324,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     assert (
         re.search("  rejected +1\n", stdout)
         and re.search("  unknown +3\n", stdout)
-        and "These agents may exist. Ask the service's operator to look up these requests:\n" in stdout
+        and "These agents may exist. Ask the service's operator to look for them. Their requests:\n" in stdout
     )
     report = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
     assert (report["counts"]["created"], report["counts"]["unknown"], len(report["unresolved"])) == (1, 3, 3)

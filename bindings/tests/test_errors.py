@@ -147,7 +147,7 @@ def test_an_unreadable_response(peer: Any) -> None:
             client.deals.retrieve("d_1")
         error = caught.value
         assert (error.path, error.found, error.body) == ("expiry_date", "a string", body)
-        assert error.detail == "expected a date YYYY-MM-DD, found a string"
+        assert error.detail == "expected a date YYYY-MM-DD, found another string"
         advice = "the field can be skipped [request id r-1] [see on_unreadable]"
         assert str(error).endswith(f"at {error.path}: {error.detail}; {advice}")
         assert error.setting == "on_unreadable"

@@ -123,7 +123,7 @@ def test_no_decimal_changes(number: Decimal) -> None:
         ('{"id": "d", "quotes": [{"estimated_amount_min": 9007199254740993.0}]}', None, "lost digits"),
         ('{"id": "d", "ada@example.com": {"a": [0.1234567890123456789]}}', ("*",), "read the JSON with from_json"),
         ('{"id": "d", "metadata": {"ada@example.com": 5}}', ("metadata", "*"), "expected a string"),
-        ('{"id": "d", "expiry_date": "ada@example.com"}', ("expiry_date",), "found a string"),
+        ('{"id": "d", "expiry_date": "ada@example.com"}', ("expiry_date",), "found another string"),
     ],
 )
 def test_invalid_deals_are_rejected(document: str, location: tuple[str | int, ...] | None, text: str) -> None:

@@ -11,24 +11,25 @@ from dealkit import AsyncClient
 
 async def main() -> None:
     async with AsyncClient() as client:
+        # Not in the group below: if one task of a group fails, the group
+        # cancels the others, and the agent of a cancelled create may exist.
+        agent = await client.agents.create(
+            email="grace@example.com",
+            first_name="Grace",
+            last_name="Hopper",
+            profile={"tier": "A"},
+        )
+        print(f"created {agent.id}")
+
         async with asyncio.TaskGroup() as tasks:
-            creating = tasks.create_task(
-                client.agents.create(
-                    email="grace@example.com",
-                    first_name="Grace",
-                    last_name="Hopper",
-                    profile={"tier": "A"},
-                )
-            )
             reading = [
                 tasks.create_task(client.deals.retrieve(id))
                 for id in ("d_1", "d_2", "d_3")
             ]
-        print(f"created {creating.result().id}")
         for deal in (task.result() for task in reading):
             print(f"{deal.id} is {deal.status}")
 
-        # Cancelling the task of a call aborts its request.
+        # Cancelling the task of a read aborts its request.
         async with asyncio.timeout(5):
             deal = await client.deals.retrieve("d_1")
         print(f"{deal.id} has {len(deal.contacts)} contacts")

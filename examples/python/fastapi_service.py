@@ -50,8 +50,9 @@ app = FastAPI(title="Agents and deals", lifespan=lifespan)
 
 @app.post("/agents", status_code=201)
 async def create_agent(agent: CreateAgentParams, request: Request) -> Agent:
-    """Creates an agent. An invalid body gets a 422 with every violation, and
-    nothing is sent."""
+    """Creates an agent, for callers without an idempotency key: if they
+    disconnect, only the log has the outcome. An invalid body gets a 422 with
+    every violation, and nothing is sent."""
     client: AsyncClient = request.app.state.client
     # The create continues if the caller disconnects, which cancels this handler.
     return await asyncio.shield(client.agents.create(**agent))
@@ -139,7 +140,7 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
             return JSONResponse({"detail": detail, "id": id}, 409)
         case DealkitError(may_have_acted=True):
             # The agent may exist. The operator of the API behind this service
-            # can look up the request id.
+            # can look up the request id, unless no response arrived.
             return JSONResponse({"request_id": error.request_id}, 202)
         case RateLimitError() | ThrottledError():
             # Zero would mean "immediately".

@@ -24,7 +24,7 @@ use crate::{
 /// assert_eq!(error.pointer(), "/application/offers/0/expiry_date_time");
 /// assert_eq!(error.expected(), Some(&Expected::Timestamp));
 /// assert_eq!(error.found(), "a string");
-/// assert_eq!(error.detail().to_string(), "expected an ISO 8601 timestamp, found a string");
+/// assert_eq!(error.detail().to_string(), "expected an ISO 8601 timestamp, found another string");
 /// assert_eq!(error.to_string(), format!("at {}: {}", error.path(), error.detail()));
 ///
 /// let error = Deal::from_json(r#"{"id": "d_1", "metadata": {"source": "import", "ada@example.com": 1}}"#).unwrap_err();
@@ -53,7 +53,7 @@ pub(crate) enum Reason {
     NotJson { reason: String, at: Position },
     #[error("a required field is missing")]
     Missing,
-    #[error("expected {expected}, found {}", kind_name(*found))]
+    #[error("expected {expected}, found {}", describe_found(expected, *found))]
     Unexpected {
         expected: Expected,
         found: Option<JsonKind>,
@@ -78,6 +78,14 @@ pub(crate) enum Reason {
 }
 
 /// Returns the name of the kind of value found, if known.
+fn describe_found(expected: &Expected, found: Option<JsonKind>) -> &'static str {
+    match (expected, found) {
+        (Expected::Date | Expected::Timestamp, Some(JsonKind::String)) => "another string",
+        (Expected::Integer | Expected::Decimal, Some(JsonKind::Number)) => "another number",
+        _ => kind_name(found),
+    }
+}
+
 fn kind_name(found: Option<JsonKind>) -> &'static str {
     found.map_or("something else", JsonKind::name)
 }

@@ -77,11 +77,11 @@ def make_key(function: Callable[[Any], object], key_name: str | None, row: Any) 
         # The exception's message and frames may contain personal data.
         clear_frames(error)
         problem_text = (
-            "the key of the row cannot be determined"
+            f"the key of the row cannot be determined: {type(error).__name__}"
             if key_name is None
             else f"the row has no {key_name} to use as its key"
         )
-        rejection = ConfigError(f"not sent: {problem_text}: {type(error).__name__}")
+        rejection = ConfigError(f"not sent: {problem_text}")
         rejection.__cause__ = error
         return rejection
 

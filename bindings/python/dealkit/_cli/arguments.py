@@ -97,12 +97,12 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"dealkit {__version__}")
     commands = _add_subcommands(parser)
     _add_deal(commands)
-    _add_export(_add_subcommands(commands.add_parser("deals", help="export deals")))
-    _add_import(_add_subcommands(commands.add_parser("agents", help="import agents")))
+    _add_export(_add_subcommands(commands.add_parser("deals", help="Export deals")))
+    _add_import(_add_subcommands(commands.add_parser("agents", help="Import agents")))
     _add_ledger(
         _add_subcommands(
             commands.add_parser(
-                "ledger", help="show the list of rows already sent (ledger), and record the agents of unknown rows"
+                "ledger", help="Show the list of rows already sent (ledger), and record the agents of unknown rows"
             )
         )
     )

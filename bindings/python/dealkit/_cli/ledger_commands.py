@@ -82,12 +82,15 @@ def show(options: Namespace) -> int:
         format_pairs({_COUNT_LABELS.get(name, name): f"{number:,}" for name, number in counts.items()}, indent="  ")
     )
     if unresolved:
-        print_result("\nThese agents may exist. Ask the service's operator to look up these requests:")
+        print_result("\nThese agents may exist. Ask the service's operator to look for them. Their requests:")
         shown_rows = summary.unresolved[:_MAX_UNRESOLVED_SHOWN]
         print_result(format_table([_describe_request(row) for row in shown_rows]))
         if len(unresolved) > _MAX_UNRESOLVED_SHOWN:
             print_result(f"  … and {len(unresolved) - _MAX_UNRESOLVED_SHOWN:,} more. Use --json to list all of them.")
-        print_result("Enter the results in the report of the import, then record them with dealkit ledger resolve.")
+        print_result(
+            "Enter the results in the report of the import or, for a program, in a CSV file with the columns key and agent_id. Then record them with "
+            "dealkit ledger resolve."
+        )
     return DONE
 
 

@@ -209,7 +209,7 @@ class Client(BaseClient, _Requests[_native.RawResponse[Any]]):
 
     @property
     def agents(self) -> Agents:
-        """Calls on agents: ``create``."""
+        """Calls on agents: ``create``, ``create_once`` and ``create_many``, and ``validate``."""
         return AgentCalls(self._session, BLOCKING)
 
     @property
@@ -251,7 +251,7 @@ class AsyncClient(BaseClient, _Requests[Coroutine[Any, Any, _native.RawResponse[
 
     @property
     def agents(self) -> AsyncAgents:
-        """Calls on agents: ``create``."""
+        """Calls on agents: ``create``, ``create_once`` and ``create_many``, and ``validate``."""
         return AsyncAgentCalls(self._session, ASYNC)
 
     @property

@@ -135,7 +135,10 @@ def _explain_keywords(
         error.__traceback__ = None
     elif error.__traceback__ is not None and error.__traceback__.tb_next is None:
         # Python itself has raised the error, with a private name of the function.
-        error.args = (str(error).replace(function.__qualname__, label),)
+        message = str(error).replace(function.__qualname__, label)
+        if function.__code__.co_argcount <= 1 and message.endswith("given"):
+            message = f"{label}() takes only keyword arguments; pass the fields of a mapping as {label}(**mapping)"
+        error.args = (message,)
         error.__traceback__ = None
 
 
