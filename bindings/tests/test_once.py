@@ -295,7 +295,7 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"detached": 1}, TypeError, "detached must be a bool, not int"),
         ({"detached": True}, TypeError, "detached is only for AsyncClient"),
         ({"validate": 1}, TypeError, "validate must be a bool"),
-        ({"idempotency_key": ""}, ConfigError, "not sent: the key is empty"),
+        ({"idempotency_key": ""}, ConfigError, "not sent: the idempotency key is empty"),
         ({"email": "no"}, ValidationError, "invalid_email"),
         ({"mail": "ada@example.com"}, TypeError, "did you mean 'email'"),
         ({"timeout": 0}, ConfigError, "timeout must be a number of seconds, more than zero"),

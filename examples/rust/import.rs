@@ -1,15 +1,15 @@
 //! Create an agent for each valid row of a CSV file, and report what is wrong
-//! with the others.
+//! with the others. A ledger next to the file makes it safe to run again.
 //!
 //! Takes the file as an argument, and the service's URL and key from
 //! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::{io, thread};
+use std::{io, path::PathBuf, thread};
 
 use dealkit::{
     AgentProfile, BrokerageId, CancelHandle, CreateAgent, Created, ErrorKind,
-    ValidationError, blocking::Client,
+    ValidationError, blocking::Client, ledger::Ledger,
 };
 use serde::Deserialize;
 use tokio::runtime::Builder;
@@ -61,7 +61,8 @@ fn stop_on_ctrl_c(job: CancelHandle) -> io::Result<()> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("which file?")?;
-    let mut reader = csv::Reader::from_path(file)?;
+    let file = PathBuf::from(file);
+    let mut reader = csv::Reader::from_path(&file)?;
     let header = reader.headers()?.clone();
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
     // Read the whole file before sending, to detect errors in it first.
@@ -72,9 +73,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         lines.push(record.position().map_or(0, csv::Position::line));
         rows.push(record.deserialize::<Row>(Some(&header))?);
     }
-    let rows = rows.into_iter().map(CreateAgent::try_from);
+    // Each row with its idempotency key. A number that never changes is better
+    // than an e-mail address.
+    let rows = rows
+        .into_iter()
+        .map(|row| (row.email.clone(), CreateAgent::try_from(row)));
+    let ledger = Ledger::sqlite(file.with_extension("ledger"));
     let job = Client::from_env()?.agents().create_many(rows);
-    let creations = job.into_iter();
+    let creations = job.ledger(&ledger, "email").into_iter();
     stop_on_ctrl_c(creations.cancel_handle())?;
     for creation in creations {
         let line = lines[creation.index];
@@ -84,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             Ok(Created::Already { .. }) => {
                 println!("line {line}: already created")
-            } // Only with a ledger.
+            }
             Err(error) if error.kind() == ErrorKind::Validation => {
                 for violation in error.violations() {
                     println!("line {line}: {violation}");

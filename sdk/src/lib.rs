@@ -71,7 +71,7 @@
     feature = "metrics",
     doc = "| [`opentelemetry`] | `metrics` | the crate behind the metrics, in the version that dealkit uses |"
 )]
-//! | [`chrono`], [`rust_decimal`]; [`bytes`], [`http`] | ; `client` | the crates whose types appear in this interface |
+//! | `chrono`, `rust_decimal`; `bytes`, `http` | ; `client` | the crates whose types appear in this interface |
 //!
 //! # Models
 //!

@@ -107,7 +107,8 @@ fn testing() {
 #[test]
 fn import() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let file = std::env::temp_dir().join(format!("dealkit-import-{}.csv", std::process::id()));
+    let folder = new_folder("import");
+    let file = folder.join("agents.csv");
     let rows = "email,first_name,last_name,role,born,brokerage,tier\n\
         ada@example.com,Ada,Lovelace,AGENT,1815-12-10,b_1,A\n\
         grace@example.com,Grace,,AGNT,,,\n\
@@ -115,7 +116,8 @@ fn import() {
         mary@example.com,Mary,,,,,\n";
     std::fs::write(&file, rows).unwrap();
     let shown = output(example_command("import", &sandbox).arg(&file));
-    std::fs::remove_file(&file).unwrap();
+    let again = output(example_command("import", &sandbox).arg(&file));
+    std::fs::remove_dir_all(folder).unwrap();
     let lines: Vec<&str> = shown.lines().collect();
     let [first, last_name, role, joan, last] = lines[..] else {
         panic!("{shown}");
@@ -128,6 +130,7 @@ fn import() {
     );
     assert!(joan.starts_with("line 4: created "), "{shown}");
     assert!(last.starts_with("line 6: /last_name: "), "{shown}");
+    assert!(again.starts_with("line 2: already created\n"), "{again}");
     assert_eq!(sandbox.agents().len(), 2);
 }
 

@@ -162,7 +162,7 @@ impl<M> Call<Agent, M> {
     /// use dealkit::{Created, ledger::Ledger};
     ///
     /// let ledger = Ledger::sqlite("agents.ledger");
-    /// match client.agents().create(request).once(&ledger, "crm-4711").await {
+    /// match client.agents().create(request).once(&ledger, "crm-4711").key_name("crm_id").await {
     ///     Ok(Created::Now(agent)) => println!("created {}", agent.id),
     ///     Ok(Created::Already { agent_id, .. }) => println!("was already created: {agent_id:?}"),
     ///     Err(error) if error.is_in_flight() => println!("another call is creating it: try again"),
@@ -225,7 +225,7 @@ impl<T, M> CreateOnce<T, M> {
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
     /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
-    /// let once = client.agents().create(request).once(&ledger, "ada@example.com").label("crm-4711");
+    /// let once = client.agents().create(request).once(&ledger, "ada@example.com").key_name("email").label("crm-4711");
     /// let created = once.await?;
     /// # let _ = created; Ok(()) }
     /// ```
@@ -246,7 +246,7 @@ impl<T, M> CreateOnce<T, M> {
     /// ```no_run
     /// # async fn example(client: dealkit::Client, corrected: dealkit::CreateAgent) -> Result<(), dealkit::Error> {
     /// # let ledger = dealkit::ledger::Ledger::sqlite("agents.ledger");
-    /// let once = client.agents().create(corrected).once(&ledger, "crm-4711");
+    /// let once = client.agents().create(corrected).once(&ledger, "crm-4711").key_name("crm_id");
     /// let created = once.resend_corrected().await?;
     /// # let _ = created; Ok(()) }
     /// ```
@@ -378,7 +378,7 @@ impl<T: Send + 'static> CreateOnce<T> {
         } = self.key;
         let look_up = || {
             if normalize(key_name.as_deref(), &key).is_empty() {
-                return Err(Error::config("not sent: the key is empty"));
+                return Err(Error::config("not sent: the idempotency key is empty"));
             }
             check_label(label.as_deref())?;
             let base_url = base_url::normalize(&service.base_url);

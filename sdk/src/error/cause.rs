@@ -201,7 +201,7 @@ fn describe_transport(cause: &TransportCause) -> Message {
             }
         }
         TransportCause::Malformed(part, _) => format!(
-            "the head of the response is not valid HTTP, in {part}; `curl --include` shows it"
+            "the head of the response is not valid HTTP, in {part}; report this to the service's operator"
         )
         .into(),
         TransportCause::NotProcessed(_) => {

@@ -290,7 +290,7 @@ impl Cause {
             Cause::Io(error) => {
                 use io::ErrorKind::*;
                 match error.kind() {
-                    NotFound => "there is no such file; name the ledger of a job or, for a new one, a folder that exists".to_owned(),
+                    NotFound => "there is no such file or folder; name the ledger of a job or, for a new one, a file in a folder that exists".to_owned(),
                     AlreadyExists => {
                         "there is already a file with this name; name one that does not exist yet".to_owned()
                     }

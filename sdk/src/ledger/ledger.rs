@@ -88,7 +88,7 @@ enum Kind {
 
 impl Ledger {
     /// Returns the ledger in the SQLite file with this path. Nothing is opened; the first job creates the file. For the URL of
-    /// a database, call [`postgres`](Self::postgres). If a URL is passed here, every operation returns an error, and no message
+    /// a database, call `Ledger::postgres`. If a URL is passed here, every operation returns an error, and no message
     /// shows the URL.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();

@@ -478,7 +478,7 @@ async fn an_invalid_response_head_is_located() {
             (ErrorKind::Interrupted, Outcome::Unknown)
         );
         let message = format!(
-            "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {location}; `curl --include` shows it"
+            "GET /v1/deals/{{id}}: the head of the response is not valid HTTP, in {location}; report this to the service's operator"
         );
         assert_eq!(error.to_string(), message);
         assert!(!all_texts(&error).contains("CANARY"));
