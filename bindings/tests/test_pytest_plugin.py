@@ -47,6 +47,25 @@ def test_the_next(dealkit_sandbox, dealkit_client):
     run_tests(pytester, test, passed=3)
 
 
+def test_a_program_that_makes_its_own_client(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEALKIT_BASE_URL", "https://deals.example.com")
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY_FILE", "missing")
+    test = """
+import os
+from dealkit import Client
+
+def test_create(dealkit_environment, dealkit_sandbox):
+    with Client() as client:
+        agent = client.agents.create(**ADA)
+    assert dealkit_environment.agents == [agent] and dealkit_environment is dealkit_sandbox
+
+def test_without_the_fixture():
+    assert os.environ["DEALKIT_BASE_URL"] == "https://deals.example.com"
+    assert os.environ["DEALKIT_SERVICE_KEY_FILE"] == "missing" and "DEALKIT_SERVICE_KEY" not in os.environ
+"""
+    run_tests(pytester, test, passed=2)
+
+
 def test_processes_share_a_server(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     test = """
 import pytest
@@ -154,7 +173,8 @@ def test_create(dealkit_async_client, dealkit_sandbox):
 
 def test_fixtures_and_options_are_documented(pytester: pytest.Pytester) -> None:
     output = pytester.runpytest_subprocess("--fixtures", "-p", "no:cacheprovider").stdout.str()
-    for name in ("dealkit_sandbox", "dealkit_sandbox_session", "dealkit_client", "dealkit_async_client"):
+    sandboxes = ("dealkit_sandbox", "dealkit_sandbox_session", "dealkit_environment")
+    for name in (*sandboxes, "dealkit_client", "dealkit_async_client"):
         assert f"{name} " in output or f"{name} [session scope] " in output, name
     output = pytester.runpytest_subprocess("--help").stdout.str()
     assert "dealkit_strict (bool):" in output

@@ -1,7 +1,8 @@
 """The pytest plugin, which pytest loads automatically if dealkit is installed.
 
-The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test, and
-``dealkit_sandbox_session`` is one sandbox for all tests. With ``dealkit_strict = true`` in pytest's configuration, the
+The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test.
+``dealkit_environment`` is for programs that make their own clients, and ``dealkit_sandbox_session`` is one sandbox for
+all tests. With ``dealkit_strict = true`` in pytest's configuration, the
 sandboxes reject undocumented fields.
 
 If ``DEALKIT_SANDBOX_URL`` is set, the sandboxes are namespaces on the server at that URL instead of servers in this
@@ -46,6 +47,15 @@ def dealkit_sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     """A sandbox with the sample deals d_1, d_2 and d_3, separate for each test."""
     with _start_sandbox(pytestconfig) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def dealkit_environment(dealkit_sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """The test's own sandbox, ``dealkit_sandbox``, to which the environment variables lead: ``Client()`` calls it."""
+    monkeypatch.setenv("DEALKIT_BASE_URL", dealkit_sandbox.url)
+    monkeypatch.setenv("DEALKIT_SERVICE_KEY", dealkit_sandbox.service_key)
+    monkeypatch.delenv("DEALKIT_SERVICE_KEY_FILE", raising=False)
+    return dealkit_sandbox
 
 
 @pytest.fixture(scope="session")
