@@ -59,7 +59,6 @@ mod _native {
                 look_up_emails_in_ledger, look_up_in_ledger, normalize_key, resolve_ledger,
                 set_ledger_base_url, summarize_ledger,
             },
-            resolve_requests::ResolveRequest,
         },
         calls::{
             background_call::BackgroundCall,
@@ -72,6 +71,7 @@ mod _native {
             ledger_options::{LedgerOptions, ledger_options},
             mailbox::{Mailbox, open_mailbox},
             observer::{CallTrace, TraceEvent, start_trace},
+            resolve_requests::ResolveRequest,
             runtime::shut_down,
         },
         client::{NativeClient, open_client},

@@ -307,6 +307,8 @@ def call_entries(sandbox: Sandbox, loop: asyncio.AbstractEventLoop) -> dict[str,
         "open_mailbox": [partial(native.open_mailbox, ref(loop), print)],
         "BackgroundCall.notify": [partial(start(call).notify, box, future)],
         "BackgroundCall.take": [_take_ended(client), start(call).take],
+        "BackgroundCall.take_request": [start(call).take_request],
+        "BackgroundCall.fail_requests": [start(call).fail_requests],
         "BackgroundCall.abort": [start(call).abort],
         "RawResponse._headers": [response._headers],
         "RawResponse._parse": [response._parse],
@@ -332,7 +334,11 @@ def slow_call_entries(url: str) -> dict[str, list[Callable[[], object]]]:
     client: Any = Client(base_url=url, service_key="k")
     send = partial(client._session.client.send, native.retrieve_deal("d_1"), options=None, raw=False, trace=None)
     waiting, other = send(), send()
-    return {"BlockingCall.wait": [waiting.wait], "BlockingCall.abort": [other.abort]}
+    return {
+        "BlockingCall.wait": [waiting.wait],
+        "BlockingCall.take_request": [waiting.take_request],
+        "BlockingCall.abort": [other.abort],
+    }
 
 
 def _create(fields: dict[str, Any], *, is_converted: bool = False) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from processes import start_python, wait_for_success
 
@@ -26,6 +28,28 @@ with Client(service_key=key) as client:
     print(client.deals.retrieve("d_1").id)
 """
     assert wait_for_success(start_python(PATCHED + script, url=sandbox.url, flags=())) == "d_1\n"
+
+
+def test_a_resolve_function_may_wait(tmp_path: Path) -> None:
+    script = f"""
+from dealkit import APIConnectionError
+from dealkit.testing import Sandbox
+once = dict(
+    idempotency_key="one", ledger={str(tmp_path / "agents.ledger")!r}, email="a@b.co", first_name="A", last_name="B", profile={{}}
+)
+may_return = threading.Event()
+def resolve(row):
+    gevent.spawn(may_return.set)
+    may_return.wait()
+    return "a_9"
+with Sandbox() as sandbox, sandbox.client() as client:
+    sandbox.fail_next(process_then_reset=True)
+    try:
+        client.agents.create_once(**once)
+    except APIConnectionError:
+        print(client.agents.create_once(resolve=resolve, **once).agent_id)
+"""
+    assert wait_for_success(start_python(PATCHED + script, flags=())) == "a_9\n"
 
 
 @pytest.mark.parametrize("call", ["client.deals.retrieve('d_1').id", "next(client.deals.retrieve_many(['d_1'])).id"])

@@ -6,15 +6,16 @@ import asyncio
 import gc
 import inspect
 import logging
+import os
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ADA, wait_for_result
-from processes import HANG_SECONDS
+from processes import HANG_SECONDS, start_python, wait_for_success
 
-from dealkit import AsyncClient, Client, ConfigError, RawResponse, ledger
+from dealkit import APIConnectionError, AsyncClient, Client, ConfigError, RawResponse, ledger
 from dealkit.exceptions import (
     AlreadyAttemptedError,
     DecodeError,
@@ -24,7 +25,17 @@ from dealkit.exceptions import (
     UnprocessableEntityError,
     ValidationError,
 )
+from dealkit.ledger import UnresolvedRow
 from dealkit.testing import Sandbox
+
+
+def leave_unknown(sandbox: Sandbox, path: Path, *keys: str) -> None:
+    """Leaves the outcomes of these keys unknown."""
+    with sandbox.client() as client:
+        for key in keys:
+            sandbox.fail_next(process_then_reset=True)
+            with pytest.raises(APIConnectionError):
+                client.agents.create_once(idempotency_key=key, ledger=path, label=f"crm {key}", **ADA)
 
 
 def test_results_and_errors_of_a_key(
@@ -280,6 +291,221 @@ def test_closing_a_client_waits_for_its_detached_calls(dealkit_sandbox: Sandbox,
     asyncio.run(main())
 
 
+ANSWERS: dict[str, Any] = {
+    "found": "a_9",
+    "none": False,
+    "unclear": None,
+    "fails": OSError("the search is down"),
+    "wrong": 5,
+}
+
+
+def look_up(row: UnresolvedRow) -> Any:
+    assert (row.row, row.label, row.status_code) == (ADA, f"crm {row.key}", None)
+    assert row.sent_at.tzinfo is not None and "@" not in repr(row)
+    answer = ANSWERS[row.key]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+async def look_up_async(row: UnresolvedRow) -> Any:
+    await asyncio.sleep(0)
+    return look_up(row)
+
+
+@pytest.mark.parametrize(
+    ("of_class", "resolve", "options"),
+    [
+        (Client, look_up, {}),
+        (AsyncClient, look_up, {}),
+        (AsyncClient, look_up_async, {}),
+        (AsyncClient, look_up_async, {"detached": True}),
+    ],
+)
+def test_resolve_decides_about_a_key_with_an_unknown_outcome(
+    of_class: Any, resolve: Any, options: Any, dealkit_sandbox: Sandbox, tmp_path: Path
+) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, *ANSWERS)
+    client = of_class(base_url=dealkit_sandbox.url, service_key=dealkit_sandbox.service_key)
+
+    def create_once(key: str) -> Any:
+        return wait_for_result(
+            client,
+            lambda client: client.agents.create_once(
+                idempotency_key=key, ledger=path, resolve=resolve, **ADA, **options
+            ),
+        )
+
+    found = create_once("found")
+    assert (found.result, found.agent_id, found.request_differs) == ("already_created", "a_9", False)
+    assert found.sent_at is not None and len(dealkit_sandbox.requests) == 5
+    created = create_once("none")
+    assert (created.result, created.agent_id, len(dealkit_sandbox.requests)) == ("created", "a_6", 6)
+    causes = []
+    for key in ("unclear", "fails", "wrong"):
+        with pytest.raises(AlreadyAttemptedError) as raised:
+            create_once(key)
+        assert (raised.value.outcome, raised.value.in_flight) == ("unknown", False)
+        causes.append(raised.value.__cause__)
+    assert "was called to resolve it failed" in str(raised.value)
+    assert causes[:2] == [None, ANSWERS["fails"]] and isinstance(causes[2], TypeError)
+    assert str(causes[2]) == "resolve must return the id of an agent, False or None, not int"
+    # Error trackers show the variables of frames, which had the agent's fields.
+    traceback = causes[1].__traceback__
+    while traceback is not None:
+        assert ADA["email"] not in repr(traceback.tb_frame.f_locals)
+        traceback = traceback.tb_next
+    # The function is not called for keys with another outcome: it would fail for them.
+    assert (create_once("found").agent_id, create_once("none").agent_id) == ("a_9", "a_6")
+    assert create_once("new").result == "created" and len(dealkit_sandbox.requests) == 7
+    assert len(ledger.summary(path).unresolved) == 3
+
+
+def test_a_coroutine_as_resolve_is_an_error_with_a_blocking_client(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, "found")
+    with pytest.raises(AlreadyAttemptedError) as raised:
+        dealkit_client.agents.create_once(idempotency_key="found", ledger=path, resolve=look_up_async, **ADA)
+    assert "not coroutine" in str(raised.value.__cause__)
+
+
+def test_resolve_may_use_the_client_and_may_be_interrupted(
+    dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, "one")
+    create_once = dealkit_client.agents.create_once
+
+    def interrupt(row: UnresolvedRow) -> str:
+        with pytest.raises(AlreadyAttemptedError) as other:
+            create_once(idempotency_key="one", ledger=path, resolve=interrupt, **ADA)
+        assert other.value.in_flight
+        raise KeyboardInterrupt
+
+    def retrieve(row: UnresolvedRow) -> str:
+        return dealkit_client.deals.retrieve("d_1").id
+
+    with pytest.raises(KeyboardInterrupt):
+        create_once(idempotency_key="one", ledger=path, resolve=interrupt, **ADA)
+    again = create_once(idempotency_key="one", ledger=path, resolve=retrieve, wait_in_flight=True, **ADA)
+    assert (again.result, again.agent_id) == ("already_created", "d_1")
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_cancelled_call_during_resolve(detached: bool, dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, "one", "loop ends", "loop ends early")
+    client = dealkit_sandbox.async_client()
+
+    def start(key: str, resolve: Any, **options: Any) -> asyncio.Task[Any]:
+        call = client.agents.create_once(
+            idempotency_key=key, ledger=path, resolve=resolve, wait_in_flight=True, **options, **ADA
+        )
+        return asyncio.create_task(call)
+
+    async def main() -> None:
+        was_called, may_return = asyncio.Event(), asyncio.Event()
+
+        async def wait(row: UnresolvedRow) -> str:
+            was_called.set()
+            await may_return.wait()
+            return (await client.deals.retrieve("d_1")).id
+
+        call = start("one", wait, detached=detached)
+        await was_called.wait()
+        with pytest.raises(AlreadyAttemptedError) as other:
+            await client.agents.create_once(idempotency_key="one", ledger=path, resolve=wait, **ADA)
+        assert other.value.in_flight
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        may_return.set()
+        again = await start("one", lambda row: "a_9")
+        assert (again.result, again.agent_id) == ("already_created", "d_1" if detached else "a_9")
+
+        was_called.clear()
+        may_return.clear()
+        start("loop ends", wait, detached=detached)
+        await was_called.wait()
+
+    async def end_early() -> None:
+        start("loop ends early", lambda row: "a_9", detached=detached)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def later() -> None:
+        # The end of an event loop leaves the outcome of a key unknown. The next call resolves it.
+        for key in ("loop ends", "loop ends early"):
+            again = await start(key, lambda row: row.key)
+            assert (again.result, again.agent_id) == ("already_created", key)
+        await client.aclose()
+
+    asyncio.run(main())
+    asyncio.run(end_early())
+    asyncio.run(later())
+
+
+def test_closing_a_client_waits_for_resolve_of_a_detached_call(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, "one")
+
+    async def main() -> None:
+        client, was_called, may_return = dealkit_sandbox.async_client(), asyncio.Event(), asyncio.Event()
+
+        async def wait(row: UnresolvedRow) -> bool:
+            was_called.set()
+            await may_return.wait()
+            return False
+
+        resolve: Any = wait
+        call = asyncio.create_task(
+            client.agents.create_once(idempotency_key="one", ledger=path, resolve=resolve, detached=True, **ADA)
+        )
+        await was_called.wait()
+        call.cancel()
+        closing = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        may_return.set()
+        await closing
+        assert ledger.summary(path).succeeded == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_forked_during_resolve_answers_nothing(dealkit_sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "agents.ledger"
+    leave_unknown(dealkit_sandbox, path, "one")
+    script = f"""
+import os, warnings
+from dealkit import Client
+
+# Python 3.12 and newer warn of every fork of a process with threads, such as the ledger's.
+warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+
+def resolve(row):
+    child = os.fork()
+    if child == 0:
+        return "of the child"
+    assert os.waitpid(child, 0)[1] == 0
+    return "of the parent"
+
+parent = os.getpid()
+try:
+    print(Client().agents.create_once(idempotency_key="one", ledger={str(path)!r}, resolve=resolve, **{ADA!r}).agent_id)
+except RuntimeError as error:
+    assert os.getpid() != parent and "another thread or process" in str(error)
+    os._exit(0)
+"""
+    assert wait_for_success(start_python(script, url=dealkit_sandbox.url)) == "of the parent\n"
+    assert not ledger.summary(path).unresolved
+
+
 def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: Path) -> None:
     create_once: Any = dealkit_client.agents.create_once
     path = tmp_path / "agents.ledger"
@@ -292,6 +518,12 @@ def test_wrong_use(dealkit_sandbox: Sandbox, dealkit_client: Client, tmp_path: P
         ({"ledger": 5}, TypeError, "ledger must be the path of a file, not int"),
         ({"resend_unknown": 1}, TypeError, "resend_unknown must be a bool, not int"),
         ({"resend_corrected": 1}, TypeError, "resend_corrected must be a bool, not int"),
+        ({"resolve": "x"}, TypeError, "resolve must be a function of an UnresolvedRow, not str"),
+        (
+            {"resolve": print, "resend_unknown": True},
+            TypeError,
+            "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again",
+        ),
         ({"detached": 1}, TypeError, "detached must be a bool, not int"),
         ({"detached": True}, TypeError, "detached is only for AsyncClient"),
         ({"validate": 1}, TypeError, "validate must be a bool"),

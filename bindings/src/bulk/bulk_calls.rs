@@ -13,10 +13,12 @@ use pyo3::{prelude::*, types::PyList};
 use super::{
     inputs::{self, Input},
     job::{self, Event, Shared},
-    resolve_requests,
 };
 use crate::{
-    calls::{call::Options, ledger_options::LedgerOptions, mailbox::Mailbox, runtime::Slot},
+    calls::{
+        call::Options, ledger_options::LedgerOptions, mailbox::Mailbox, resolve_requests,
+        runtime::Slot,
+    },
     models::response::BodyModel,
     python::{
         failure::{EntryResult, Failure, Result, run_entry},

@@ -10,12 +10,10 @@ use dealkit::{
 use futures_util::future::{AbortHandle, Abortable};
 use tokio::sync::Notify;
 
-use super::{
-    inputs::{Input, Inputs},
-    resolve_requests::{ResolveRequest, ResolveRequests},
-};
+use super::inputs::{Input, Inputs};
 use crate::{
     calls::{
+        resolve_requests::{ResolveRequest, ResolveRequests, next_request},
         runtime::{self, PerProcess, Slot},
         shared_state::SharedState,
     },
@@ -72,7 +70,7 @@ impl Shared {
 
     /// Aborts the task. There will be no more results.
     pub(super) fn abort(&self) {
-        self.abort_handle.with(AbortHandle::abort);
+        self.abort_handle.with(|handle| handle.abort());
     }
 }
 
@@ -134,12 +132,6 @@ async fn run_task<O>(
             }
             state.is_cancelled
         };
-        let resolve_request = async {
-            match &mut resolve_requests {
-                Some(requests) => requests.recv().await,
-                None => None,
-            }
-        };
         tokio::select! {
             biased;
             () = ready(()), if is_cancelled => {
@@ -156,7 +148,7 @@ async fn run_task<O>(
                 shared.state.lock().events.push_back(event);
                 must_notify = true;
             }
-            Some(request) = resolve_request => {
+            Some(request) = next_request(&mut resolve_requests) => {
                 shared.state.lock().events.push_back(Event::Resolve(request));
                 must_notify = true;
             }

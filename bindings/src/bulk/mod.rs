@@ -4,6 +4,5 @@ pub(crate) mod bulk_calls;
 mod inputs;
 mod job;
 pub(crate) mod ledger;
-pub(crate) mod resolve_requests;
 
 pub(crate) use inputs::{CreateRow, create_row};

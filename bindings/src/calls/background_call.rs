@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{AbortHandle, abortable};
+use futures_util::future::{AbortHandle, Abortable};
 use pyo3::prelude::*;
 
 use crate::{
     calls::{
         mailbox::Mailbox,
-        observer::SentCall,
+        resolve_requests::ResolveRequest,
         runtime::{self, PerProcess, Slot},
+        sent_call::SentCall,
         shared_state::SharedState,
     },
     models::{call_result::CallResult, response::BodyModel},
@@ -31,6 +32,10 @@ struct State {
     has_ended: bool,
     /// `None` before the end, and for a call that was aborted or has panicked.
     result: Option<CallResult>,
+    /// The request that Python code has not taken yet.
+    request: Option<ResolveRequest>,
+    /// True if Python code answers no further requests.
+    fails_requests: bool,
 }
 
 impl BackgroundCall {
@@ -40,13 +45,11 @@ impl BackgroundCall {
         body_model: BodyModel,
         raw: bool,
     ) -> Result<Self> {
-        let (call, abort_handle) = abortable(call);
+        let (abort_handle, abort_registration) = AbortHandle::new_pair();
         let background = runtime::get_background_runtime(slot)?;
         let state = Arc::new(SharedState::new(State::default(), background.clone()));
         let guard = EndGuard(Arc::clone(&state));
-        background.spawn(async move {
-            guard.0.lock().result = call.await.ok();
-        });
+        background.spawn(Abortable::new(run_task(call, guard), abort_registration));
         Ok(Self {
             state,
             abort_handle: PerProcess::from_value(abort_handle),
@@ -66,12 +69,31 @@ impl Drop for EndGuard {
     }
 }
 
+/// Drives the call to its end.
+async fn run_task(call: SentCall, guard: EndGuard) {
+    // A local variable, which is dropped before the parameter `guard`: the call ends before its end is recorded.
+    let mut call = call;
+    loop {
+        let result = call.drive().await;
+        let mut state = guard.0.lock();
+        if result.is_some() {
+            state.result = result;
+            return;
+        }
+        // Dropping a request fails it.
+        state.request = call.take_request().filter(|_| !state.fails_requests);
+        drop(state);
+        guard.0.notify_all();
+    }
+}
+
 #[pymethods]
 impl BackgroundCall {
-    /// Resolves the future when the call ends. The mailbox must belong to the future's event loop.
+    /// Resolves the future when the call ends or there is a request to take. The mailbox must belong to the future's event loop.
     fn notify(&self, mailbox: &Bound<'_, Mailbox>, future: Py<PyAny>) {
-        self.state
-            .resolve_unless(mailbox.get(), future, |state| !state.has_ended);
+        self.state.resolve_unless(mailbox.get(), future, |state| {
+            !state.has_ended && state.request.is_none()
+        });
     }
 
     /// Takes the result of a call that has ended.
@@ -85,7 +107,23 @@ impl BackgroundCall {
         })
     }
 
+    /// Takes the request to resolve the row of the call, if there is one.
+    fn take_request<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        let request = self.state.lock().request.take();
+        run_entry(py, || Ok(request))
+    }
+
+    /// Fails the request that Python code has not taken, and all later requests: the outcome of the row stays unknown.
+    fn fail_requests(&self) {
+        // A forked child must not lock the state, which a thread of its parent may have locked.
+        self.abort_handle.with(|_| {
+            let mut state = self.state.lock();
+            state.fails_requests = true;
+            state.request = None;
+        });
+    }
+
     fn abort(&self) {
-        self.abort_handle.with(AbortHandle::abort);
+        self.abort_handle.with(|handle| handle.abort());
     }
 }

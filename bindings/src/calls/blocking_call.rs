@@ -5,8 +5,8 @@ use tokio::{runtime::Handle, task::yield_now, time::timeout};
 
 use crate::{
     calls::{
-        observer::SentCall,
         runtime::{self, PerProcess, SIGNAL_POLL_INTERVAL, Slot},
+        sent_call::SentCall,
     },
     models::{call_result::CallResult, response::BodyModel},
     python::{
@@ -74,7 +74,8 @@ impl BlockingCall {
     }
 }
 
-/// Drives a call for one poll interval, without the GIL. Returns its result, or the call if it is still in flight.
+/// Drives a call for one poll interval or until it makes a request, without the GIL. Returns its result, or the call if it is
+/// still in flight.
 fn drive(
     py: Python<'_>,
     slot: Slot,
@@ -90,10 +91,8 @@ fn drive(
                 // here once, so that the request uses no closed connection.
                 yield_now().await;
             }
-            match timeout(SIGNAL_POLL_INTERVAL, &mut call).await {
-                Ok(result) => Ok(result),
-                Err(_) => Err(call),
-            }
+            let result = timeout(SIGNAL_POLL_INTERVAL, call.drive()).await;
+            result.ok().flatten().ok_or(call)
         })
     }))
 }
@@ -107,7 +106,8 @@ impl Drop for BlockingCall {
 
 #[pymethods]
 impl BlockingCall {
-    /// Drives the call for one poll interval. Returns its result, or this object if it is still in flight.
+    /// Drives the call for one poll interval or until it makes a request. Returns its result, or this object if it is still in
+    /// flight.
     fn wait<'py>(this: &Bound<'py, Self>) -> EntryResult<'py> {
         let py = this.py();
         let call = this.get();
@@ -116,6 +116,12 @@ impl BlockingCall {
             Some(result) => result.into_object(py, call.body_model, call.raw),
             None => Ok(this.clone().into_any()),
         })
+    }
+
+    /// Takes the request to resolve the row of the call, if there is one.
+    fn take_request<'py>(&self, py: Python<'py>) -> EntryResult<'py> {
+        let request = self.call.with(SentCall::take_request).flatten();
+        run_entry(py, || Ok(request))
     }
 
     /// Aborts the call if it is still in flight, and closes its connection.

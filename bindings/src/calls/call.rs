@@ -13,8 +13,8 @@ use pyo3::{
 
 use crate::{
     calls::{
-        ledger_options::LedgerOptions,
-        observer::{Observer, SentCall},
+        ledger_options::LedgerOptions, observer::Observer, resolve_requests::resolve_channel,
+        sent_call::SentCall,
     },
     models::{
         agent_body,
@@ -121,8 +121,8 @@ impl CreateOnce {
             key_name,
             resend_unknown,
             resend_corrected,
+            resolve,
             wait_in_flight,
-            ..
         } = &self.ledger;
         let mut once_call = call.once(ledger, &self.idempotency_key).raw_response();
         if let Some(key_name) = key_name {
@@ -137,11 +137,17 @@ impl CreateOnce {
         if *resend_corrected {
             once_call = once_call.resend_corrected();
         }
+        let mut resolve_requests = None;
+        if *resolve {
+            let (resolve, requests) = resolve_channel();
+            (once_call, resolve_requests) = (once_call.resolve(resolve), Some(requests));
+        }
         if *wait_in_flight {
             once_call = once_call.wait_in_flight();
         }
         let create_future = once_call.send_with(|call| observer.send(call));
-        Box::pin(create_future.map(|creation| CallResult::Creation(creation.into())))
+        let result = create_future.map(|creation| CallResult::Creation(creation.into()));
+        SentCall::new(result, resolve_requests)
     }
 }
 
@@ -193,7 +199,8 @@ impl AnyCall<'_> {
             Some(Options(options)) => call.options(options.clone()),
             None => call,
         });
-        Box::pin(response_future.map(|result| CallResult::Response(result.map_err(Arc::new))))
+        let result = response_future.map(|result| CallResult::Response(result.map_err(Arc::new)));
+        SentCall::new(result, None)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct LedgerOptions {
     pub(crate) resend_unknown: bool,
     /// True if a rejected row whose request has changed is sent again.
     pub(crate) resend_corrected: bool,
-    /// True if Python code resolves rows whose outcome is unknown. Only for `create_many`.
+    /// True if Python code resolves rows whose outcome is unknown.
     pub(crate) resolve: bool,
     /// True if the job waits for the outcome of a row that another job is sending.
     pub(crate) wait_in_flight: bool,

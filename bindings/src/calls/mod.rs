@@ -7,5 +7,7 @@ pub(crate) mod key_source;
 pub(crate) mod ledger_options;
 pub(crate) mod mailbox;
 pub(crate) mod observer;
+pub(crate) mod resolve_requests;
 pub(crate) mod runtime;
+pub(crate) mod sent_call;
 pub(crate) mod shared_state;

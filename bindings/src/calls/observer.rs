@@ -28,12 +28,9 @@ use tracing_subscriber::{
     registry::Registry,
 };
 
-use crate::{
-    models::call_result::CallResult,
-    python::{
-        arguments::parse_pairs,
-        failure::{EntryResult, run_entry},
-    },
+use crate::python::{
+    arguments::parse_pairs,
+    failure::{EntryResult, run_entry},
 };
 
 tokio::task_local! {
@@ -141,9 +138,6 @@ impl CallTrace {
 
 /// Collects the events of one call, or discards them.
 pub(crate) struct Observer(Option<Arc<Events>>);
-
-/// The future of a call that Python code has sent.
-pub(crate) type SentCall = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
 /// The future of a request. Boxed early: it takes kilobytes, which every move would copy.
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Result<RawResponse, Error>> + Send>>;

@@ -69,8 +69,8 @@ impl<T> PerProcess<T> {
     }
 
     /// Calls `work` with the value, if this process has one.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&T) -> R) -> Option<R> {
-        self.lock().as_ref().map(|(_, value)| work(value))
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.lock().as_mut().map(|(_, value)| work(value))
     }
 
     pub(crate) fn take(&self) -> Option<T> {

@@ -36,6 +36,7 @@ from dealkit import (
     Violation,
 )
 from dealkit.arrow import AsyncDealTable, DealTable, Table, deals_to_arrow
+from dealkit.ledger import UnresolvedRow
 from dealkit.params import RoleName
 from dealkit.testing import AsyncStub, CreatedAgent, RecordedRequest, Sandbox, Stub
 
@@ -162,7 +163,7 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
         assert_type(whole.agent_id, str | None)
         if whole.result == "created":
             assert_type(whole.agent, RawResponse[Agent])
-    once = client.agents.create_once(idempotency_key="k", ledger="l", **rows[0])
+    once = client.agents.create_once(idempotency_key="k", ledger="l", resolve=lambda row: row.row["email"], **rows[0])
     assert_type(once.error, None)
     assert_type(once.agent_id if once.result == "created" else "", str)
     # A value whose type is hidden from type checkers.
@@ -183,6 +184,10 @@ async def create_many_awaited(client: AsyncClient, rows: Iterable[CreateAgentPar
     assert_type(await creations.cancel(), list[Creation[Agent]])
     async with client.with_raw_response.agents.create_many(rows) as whole:
         assert_type((await anext(whole)).agent, RawResponse[Agent] | None)
+
+
+async def look_up(row: UnresolvedRow) -> str | Literal[False] | None:
+    return row.label or None
 
 
 async def awaited(many: Iterable[str]) -> None:
@@ -212,7 +217,7 @@ async def awaited(many: Iterable[str]) -> None:
         agent = await client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={})
         assert_type(agent, Agent)
         once = await client.agents.create_once(
-            idempotency_key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={}
+            idempotency_key="k", ledger="l", resolve=look_up, email="a@b.co", first_name="A", last_name="B", profile={}
         )
         assert_type(once.agent_id if once.result == "created" else "", str)
         assert_type((await client.request("GET", "deals", "d_1")).json(), Any)
@@ -273,7 +278,7 @@ def operations(client: Operations) -> None:
     ada = client.agents.create(email="a@b.co", first_name="A", last_name="B", profile={"tier": "A"}, role=Role.AGENT)
     assert_type(ada, Agent)
     once = client.agents.create_once(
-        idempotency_key="k", ledger="l", email="a@b.co", first_name="A", last_name="B", profile={}
+        idempotency_key="k", ledger="l", resolve=look_up, email="a@b.co", first_name="A", last_name="B", profile={}
     )
     assert_type(once, Creation[Agent])
 

@@ -1,5 +1,5 @@
 """The caller's functions that ``create_many`` calls: ``key=`` makes a row's idempotency key, ``label=`` its label, and
-``resolve=`` looks up whether the agent of a row exists."""
+``resolve=``, which ``create_once`` has too, looks up whether the agent of a row exists."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def make_label(function: Callable[[Any], object], row: Any) -> str | None | Deal
 
 
 class UnresolvedRow(NamedTuple):
-    """A row whose outcome is unknown. ``create_many`` passes it to the function ``resolve``.
+    """A row whose outcome is unknown. ``create_many`` and ``create_once`` pass it to the function ``resolve``.
 
     Its repr shows no personal data.
     """
@@ -114,7 +114,7 @@ class UnresolvedRow(NamedTuple):
     key: str
     """The row's idempotency key."""
     row: CreateAgentParams
-    """The row that was passed to this run of ``create_many``."""
+    """The row that was passed to this run of ``create_many``, or the agent's fields that were passed to ``create_once``."""
     sent_at: datetime
     """The time at which the row was sent, by the clock of the machine that sent it."""
     status_code: int | None = None
@@ -137,9 +137,68 @@ Resolve = Callable[[UnresolvedRow], Answer | Awaitable[Answer]]
 None if the function cannot know."""
 
 
-def send_answer(request: _native.ResolveRequest, answer: object) -> None:
-    """Answers a request of native code to resolve a row, with the value that the caller's function ``resolve`` has
-    returned."""
+def check_resolve(resolve: Any, *, resend_unknown: bool) -> None:
+    """Checks the argument ``resolve``."""
+    if resolve is not None and not callable(resolve):
+        raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
+    if resolve is not None and resend_unknown:
+        raise TypeError(
+            "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
+        )
+
+
+class Resolver:
+    """Answers the requests of native code to resolve rows, with the caller's function ``resolve``."""
+
+    __slots__ = ("_resolve", "errors", "rows_by_key")
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self.rows_by_key: dict[str, tuple[int, Any]] = {}
+        """The index and the row of each row in flight, by idempotency key."""
+        self.errors: dict[int, Exception] = {}
+        """Exceptions of ``resolve``, by index: the causes of the rows' errors."""
+
+    def resolve_row(self, request: _native.ResolveRequest) -> None:
+        """Calls ``resolve`` for a row, and answers the request with the result."""
+        try:
+            _send_answer(request, self._call_resolve(request))
+        except Exception as error:
+            self._fail_request(request, error)
+
+    async def resolve_row_async(self, request: _native.ResolveRequest) -> None:
+        """Like ``resolve_row``, for asyncio: ``resolve`` may be a coroutine function."""
+        try:
+            answer: Any = self._call_resolve(request)
+            _send_answer(request, await answer if hasattr(answer, "__await__") else answer)
+        except Exception as error:
+            self._fail_request(request, error)
+        except BaseException:
+            # The task was cancelled. The row's outcome stays unknown.
+            request.fail()
+            raise
+
+    def _call_resolve(self, request: _native.ResolveRequest) -> Any:
+        row = UnresolvedRow(
+            key=request.key,
+            row=self.rows_by_key[request.key][1],
+            sent_at=request.sent_at,
+            status_code=request.status_code,
+            request_id=request.request_id,
+            label=request.label,
+        )
+        return self._resolve(row)
+
+    def _fail_request(self, request: _native.ResolveRequest, error: Exception) -> None:
+        """Answers a request for which ``resolve`` has raised an exception."""
+        # The exception's frames may contain personal data.
+        clear_frames(error)
+        self.errors[self.rows_by_key[request.key][0]] = error
+        request.fail()
+
+
+def _send_answer(request: _native.ResolveRequest, answer: object) -> None:
+    """Answers a request with the value that the caller's function ``resolve`` has returned."""
     if answer is None:
         request.answer_unknown()
     elif answer is False:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from warnings import warn
 
 from dealkit import _native
-from dealkit._bulk.callbacks import UnresolvedRow, key_function, make_key, make_label, send_answer
+from dealkit._bulk.callbacks import Resolver, check_resolve, key_function, make_key, make_label
 from dealkit._bulk.creation import Creation, CreationOfRow, make_creation
 from dealkit._bulk.progress import make_display
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
@@ -52,16 +52,14 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         "_label_function",
         "_ledger_error",
         "_rejections",
-        "_resolve",
-        "_resolve_errors",
         "_resolve_tasks",
-        "_rows_by_key",
+        "_resolver",
         "_validate",
     )
 
     _key_function: Callable[[Any], object] | None
     _label_function: Callable[[Any], object] | None
-    _resolve: Resolve | None
+    _resolver: Resolver | None
 
     def __init__(
         self,
@@ -129,13 +127,9 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         self._cancelled_creations: dict[int, Creation[T]] = {}
         # True once the job has warned of a changed row.
         self._has_warned = False
-        self._resolve = resolve
-        # The index and the row of each row in flight, by idempotency key: arguments for `resolve`.
-        self._rows_by_key: dict[str, tuple[int, Any]] = {}
+        self._resolver = None if resolve is None else Resolver(resolve)
         # Tasks that call `resolve` on an event loop, by the request of native code that they answer.
         self._resolve_tasks: dict[_native.ResolveRequest, asyncio.Future[None]] = {}
-        # Exceptions of `resolve`, by index.
-        self._resolve_errors: dict[int, Exception] = {}
         self._progress = make_display(progress, total, "agent")
 
     def _make_input(self, index: int, caller_input: Any) -> _native.Call | _native.CreateRow:
@@ -158,8 +152,8 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
             call = None
         elif key is None:
             return call
-        elif self._resolve is not None:
-            self._rows_by_key.setdefault(key, (index, caller_input))
+        elif self._resolver is not None:
+            self._resolver.rows_by_key.setdefault(key, (index, caller_input))
         return _native.create_row(call=call, idempotency_key=key, label=label)
 
     def _is_sent(self, index: int) -> bool:
@@ -173,8 +167,8 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
             agent, error = None, make_exception(value, index=index)
         else:
             agent, error = value, None
-        if index in self._resolve_errors:
-            error.__cause__ = self._resolve_errors[index]
+        if self._resolver is not None and index in self._resolver.errors:
+            error.__cause__ = self._resolver.errors[index]
         record = result.ledger_record
         is_earlier = record is not None and record.is_earlier
         rejection = self._rejections.get(index)
@@ -254,38 +248,18 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         del self._outgoing_results[thread]
         if creation.index in self._rejections:
             del self._rejections[creation.index]
-        if creation.index in self._resolve_errors:
-            del self._resolve_errors[creation.index]
-        if creation.key in self._rows_by_key and self._rows_by_key[creation.key][0] == creation.index:
-            del self._rows_by_key[creation.key]
+        if self._resolver is not None:
+            rows_by_key, errors = self._resolver.rows_by_key, self._resolver.errors
+            if creation.index in errors:
+                del errors[creation.index]
+            if creation.key in rows_by_key and rows_by_key[creation.key][0] == creation.index:
+                del rows_by_key[creation.key]
         if is_raised:
             raise creation.error  # type: ignore[misc]
         return creation
 
     def _resolve_row(self, request: _native.ResolveRequest) -> None:
-        try:
-            send_answer(request, self._call_resolve(request))
-        except Exception as error:
-            self._fail_request(request, error)
-
-    def _call_resolve(self, request: _native.ResolveRequest) -> Any:
-        """Calls the caller's function ``resolve`` for a row."""
-        row = UnresolvedRow(
-            key=request.key,
-            row=self._rows_by_key[request.key][1],
-            sent_at=request.sent_at,
-            status_code=request.status_code,
-            request_id=request.request_id,
-            label=request.label,
-        )
-        return self._resolve(row)  # type: ignore[misc]
-
-    def _fail_request(self, request: _native.ResolveRequest, error: Exception) -> None:
-        """Answers a request for which ``resolve`` has raised an exception."""
-        # The exception's frames may contain personal data.
-        clear_frames(error)
-        self._resolve_errors[self._rows_by_key[request.key][0]] = error
-        request.fail()
+        self._resolver.resolve_row(request)  # type: ignore[union-attr]
 
     def _raise_last_error(self) -> None:
         """With ``on_error="raise"``, raises the error of a result that could not be written to the ledger."""
@@ -393,14 +367,7 @@ class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[CreationOfRow[
 
     async def _resolve_row_async(self, request: _native.ResolveRequest) -> None:
         try:
-            answer: Any = self._call_resolve(request)
-            send_answer(request, await answer if hasattr(answer, "__await__") else answer)
-        except Exception as error:
-            self._fail_request(request, error)
-        except BaseException:
-            # The task was cancelled. The row's outcome stays unknown.
-            request.fail()
-            raise
+            await self._resolver.resolve_row_async(request)  # type: ignore[union-attr]
         finally:
             del self._resolve_tasks[request]
 
@@ -429,14 +396,9 @@ def _warn_of_changed_row(index: int) -> None:
 
 def _check_ledger_arguments(ledger: Any, key: Any, label: Any, resolve: Any, **flags: Any) -> str | None:
     """Checks the arguments that concern a ledger. Returns the path or URL of the ledger, or None without one."""
-    if resolve is not None and not callable(resolve):
-        raise TypeError(f"resolve must be a function of an UnresolvedRow, not {type(resolve).__name__}")
+    check_resolve(resolve, resend_unknown=flags["resend_unknown"])
     if label is not None and not callable(label):
         raise TypeError(f"label must be a function of a row, not {type(label).__name__}")
-    if resolve is not None and flags["resend_unknown"]:
-        raise TypeError(
-            "resolve and resend_unknown exclude each other: resolve decides for each row whether it is sent again"
-        )
     if ledger is None:
         for name, value in {"key": key, "label": label, "resolve": resolve, **flags}.items():
             if value:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
 from dealkit import _native
+from dealkit._bulk.callbacks import Resolver, check_resolve
 from dealkit._core.arguments import check_bools, file_path
 from dealkit._core.errors import make_exception, unwrap
+from dealkit.exceptions import AlreadyAttemptedError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Coroutine
     from datetime import datetime
 
+    from dealkit._bulk.callbacks import Resolve
     from dealkit._calls.session import Session
     from dealkit._core.options import CallOptions
     from dealkit.exceptions import DealkitError, LedgerError, Outcome
@@ -202,6 +206,7 @@ def make_creation(result: _native.BulkResult, agent: Any, error: DealkitError | 
 
 def make_create_once(
     call: _native.Call,
+    fields: dict[str, Any],
     *,
     idempotency_key: object,
     ledger: object,
@@ -209,10 +214,13 @@ def make_create_once(
     label: object,
     resend_unknown: bool,
     resend_corrected: bool,
+    resolve: Resolve | None,
     wait_in_flight: bool,
-) -> _native.CreateOnce:
-    """Makes the call of ``create_once``. ``call`` is the call that creates the agent."""
+) -> tuple[_native.CreateOnce, Resolver | None]:
+    """Makes the call of ``create_once``, and the resolver of its key, if there is a function ``resolve``. ``call`` is the
+    call that creates the agent with these fields."""
     check_bools(resend_unknown=resend_unknown, resend_corrected=resend_corrected, wait_in_flight=wait_in_flight)
+    check_resolve(resolve, resend_unknown=resend_unknown)
     if not isinstance(idempotency_key, str):
         raise TypeError(f"idempotency_key must be a str, not {type(idempotency_key).__name__}")
     if key_name is not None:
@@ -229,22 +237,43 @@ def make_create_once(
         key_name=key_name,
         resend_unknown=resend_unknown,
         resend_corrected=resend_corrected,
-        resolve=False,
+        resolve=resolve is not None,
         wait_in_flight=wait_in_flight,
     )
     key = str.__str__(idempotency_key)
-    return unwrap(_native.create_once(call, idempotency_key=key, ledger=unwrap(options), label=label))
+    resolver = None
+    if resolve is not None:
+        resolver = Resolver(resolve)
+        resolver.rows_by_key[key] = 0, fields
+    return unwrap(_native.create_once(call, idempotency_key=key, ledger=unwrap(options), label=label)), resolver
 
 
 def send_create_once(
-    session: Session, call: _native.CreateOnce, options: CallOptions, *, raw: bool, detached: bool
+    session: Session,
+    call: _native.CreateOnce,
+    options: CallOptions,
+    *,
+    resolver: Resolver | None,
+    raw: bool,
+    detached: bool,
 ) -> Creation[Any]:
     """Sends a call of ``create_once`` and waits for its end."""
     check_bools(detached=detached)
     if detached:
         raise TypeError("detached is only for AsyncClient: a call of Client cannot continue without its caller")
-    result = session.send(call, options, raw=raw)
+    answer_request = None if resolver is None else resolver.resolve_row
+    try:
+        result = session.send(call, options, raw=raw, answer_request=answer_request)
+    except AlreadyAttemptedError as error:
+        _add_cause(error, resolver)
+        raise
     return make_creation(result, result.value, None)
+
+
+def _add_cause(error: AlreadyAttemptedError, resolver: Resolver | None) -> None:
+    """Makes the exception of ``resolve`` the cause of the call's error, if ``resolve`` has raised one."""
+    if resolver is not None and resolver.errors:
+        error.__cause__ = resolver.errors[0]
 
 
 # Tasks of detached calls in flight, each with the family of its session. Event loops have only weak references to their
@@ -253,23 +282,37 @@ _detached_tasks: dict[asyncio.Task[Any], object] = {}
 
 
 async def send_create_once_async(
-    session: Session, call: _native.CreateOnce, options: CallOptions, *, raw: bool, detached: bool
+    session: Session,
+    call: _native.CreateOnce,
+    options: CallOptions,
+    *,
+    resolver: Resolver | None,
+    raw: bool,
+    detached: bool,
 ) -> Creation[Any]:
     """Like ``send_create_once``, for asyncio. A detached call continues if this coroutine is cancelled."""
     check_bools(detached=detached)
-    if not detached:
-        result = await session.send_async(call, options, raw=raw)
-        return make_creation(result, result.value, None)
+    answer_request = None if resolver is None else resolver.resolve_row_async
+    send = session.send_async(call, options, raw=raw, detached=detached, answer_request=answer_request)
+    try:
+        result = await (_wait_for_detached_call(session, send) if detached else send)
+    except AlreadyAttemptedError as error:
+        _add_cause(error, resolver)
+        raise
+    return make_creation(result, result.value, None)
+
+
+async def _wait_for_detached_call(session: Session, send: Coroutine[Any, Any, Any]) -> Any:
+    """Sends a call in a task of its own, which continues if this coroutine is cancelled. Waits for its end."""
     # Imported here, because asyncio takes long to import.
     from asyncio import create_task, wait
 
-    task = create_task(session.send_async(call, options, raw=raw, detached=True))
+    task = create_task(send)
     _detached_tasks[task] = session.family
     task.add_done_callback(_forget_task)
     # Unlike `await task`, cancelling `wait` does not cancel the task.
     await wait([task])
-    result = task.result()
-    return make_creation(result, result.value, None)
+    return task.result()
 
 
 async def wait_for_detached_calls(session: Session) -> None:

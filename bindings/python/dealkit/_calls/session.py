@@ -14,7 +14,7 @@ from dealkit._observe.log import write_log_to_stderr
 from dealkit._observe.observer import observe_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 
 class Session:
@@ -64,17 +64,19 @@ class Session:
         *,
         raw: bool = False,
         id: str | None = None,
+        answer_request: Callable[[_native.ResolveRequest], None] | None = None,
     ) -> Any:
         """Sends a call and waits for its end. Returns the value in the response or, with ``raw``, the whole response.
 
         ``id`` is the requested identifier. If the call fails, it becomes the ``id`` of the exception.
+        ``answer_request`` answers the requests of a create with a function ``resolve``.
         """
         call_options = native_options(options)
         with observe_call(lambda: self.describe(call)) as observer:
             send = self.require_client().send
             result = wait_cooperatively(send, call, options=call_options, raw=raw, trace=observer.trace)
             if isinstance(result, _native.BlockingCall):
-                result = _wait(result, observer.flush)
+                result = _wait(result, observer.flush, answer_request)
             return unwrap(result, id)
 
     async def send_async(
@@ -85,6 +87,7 @@ class Session:
         raw: bool = False,
         id: str | None = None,
         detached: bool = False,
+        answer_request: Callable[[_native.ResolveRequest], Awaitable[None]] | None = None,
     ) -> Any:
         """Like ``send``, for asyncio. Cancelling the coroutine aborts the request, unless the call is detached."""
         # Imported here, because asyncio takes long to import.
@@ -96,9 +99,15 @@ class Session:
             background_call = unwrap(client.start(call, options=call_options, raw=raw, trace=observer.trace), id)
             try:
                 await wait_for(background_call.notify, observer.flush)
+                while answer_request is not None and (request := background_call.take_request()) is not None:
+                    await answer_request(request)
+                    await wait_for(background_call.notify, observer.flush)
             finally:
-                # Has no effect on a call that has ended. A detached call continues even if its event loop ends.
-                if not detached:
+                # Has no effect on a call that has ended. A detached call continues even if its event loop ends, but then
+                # nothing answers its requests.
+                if detached:
+                    background_call.fail_requests()
+                else:
                     background_call.abort()
             return unwrap(background_call.take(), id)
 
@@ -170,11 +179,18 @@ def native_options(options: CallOptions) -> _native.Options | None:
     return unwrap(_native.call_options(call_settings(options))) if options else None
 
 
-def _wait(call: _native.BlockingCall, flush: Callable[[], None] | None) -> Any:
-    """Waits for a call in short steps. Between the steps, Python runs signal handlers, which may raise."""
+def _wait(
+    call: _native.BlockingCall,
+    flush: Callable[[], None] | None,
+    answer_request: Callable[[_native.ResolveRequest], None] | None,
+) -> Any:
+    """Waits for a call in short steps. Between the steps, Python runs signal handlers, which may raise, and
+    ``answer_request`` answers the requests of the call."""
     try:
         while True:
             answer_queued_requests()
+            if answer_request is not None and (request := call.take_request()) is not None:
+                answer_request(request)
             result = wait_cooperatively(call.wait)
             if result is not call:
                 return result

@@ -7,6 +7,7 @@ from datetime import date
 from os import PathLike
 from typing import Protocol, TypeVar, Unpack
 
+from dealkit._bulk.callbacks import Resolve
 from dealkit._bulk.creation import Creation
 from dealkit._client.resources import AgentAndOptions
 from dealkit._native import Agent, Deal
@@ -49,6 +50,7 @@ class AgentOperations(Protocol[Created, CreatedOnce]):
         label: str | None = ...,
         resend_unknown: bool = ...,
         resend_corrected: bool = ...,
+        resolve: Resolve | None = ...,
         wait_in_flight: bool = ...,
         detached: bool = ...,
         validate: bool = ...,

@@ -153,6 +153,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         label: str | None = None,
         resend_unknown: bool = False,
         resend_corrected: bool = False,
+        resolve: Resolve | None = None,
         wait_in_flight: bool = False,
         detached: bool = False,
         validate: bool = True,
@@ -179,7 +180,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
 
         - ``in_flight`` is true: another call or job is sending the same key now. Try again shortly.
         - ``outcome`` is ``"unknown"``: an earlier request may have created the agent. Find out whether it did, and
-          record the answer with ``dealkit.ledger.resolve``.
+          record the answer with ``dealkit.ledger.resolve``, or pass a function ``resolve``.
         - ``outcome`` is ``"rejected"``: the service rejected an earlier request with this key. Correct the request,
           and send it with the same key and ``resend_corrected``. Or record with ``dealkit.ledger.resolve`` that there
           is no agent, and then send it.
@@ -201,12 +202,22 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 did create the agent, there are then two agents.
             resend_corrected: Whether to send the request if the service rejected an earlier request with the key, and
                 this request differs from it.
+            resolve: A function that looks up whether the agent exists if the outcome of the key is unknown. While it
+                runs, no other call or job sends the key. It takes a ``dealkit.ledger.UnresolvedRow``, whose ``row``
+                has the agent's fields. It returns the agent's id, and then ``result`` is ``"already_created"``; False if
+                there is certainly no agent, and then the request is sent; or None if it cannot know, and then the
+                outcome stays unknown. ``create_many`` says when False is certain. With an ``AsyncClient``, ``resolve``
+                may be a coroutine function. If ``resolve`` raises an ``Exception``, the outcome stays unknown, and the
+                exception is the ``__cause__`` of the ``AlreadyAttemptedError``. Any other exception, such as
+                ``KeyboardInterrupt``, is raised by the call, and the outcome stays unknown. The time that ``resolve``
+                takes does not count towards the call's timeout. Not allowed with ``resend_unknown``.
             wait_in_flight: Whether to wait while another call or job is sending the key, for up to this call's timeout.
             detached: Whether the create continues if the awaiting task is cancelled. If False, cancelling aborts the
                 request. If the request was already sent, the outcome of the key is then unknown. Use True in a web
                 handler, which may be cancelled when its caller disconnects: the ledger still records the outcome, and
-                the next call with the key returns it. A detached create ends at its ``timeout``, or with the process:
-                close the client before the process ends, since ``aclose`` waits for detached creates.
+                the next call with the key returns it. ``resolve`` continues, too. A detached create ends at its
+                ``timeout``, or with the process: close the client before the process ends, since ``aclose`` waits for
+                detached creates.
                 Only for ``AsyncClient``: a call of ``Client`` ends when it returns, or when a signal handler raises an
                 exception.
             validate: Whether to check the specification's rules before sending anything.
@@ -223,18 +234,20 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         options = {name: fields.pop(name) for name in CallOptions.__annotations__ if name in fields}
         if not fields.keys() <= CreateAgentParams.__annotations__.keys():
             raise TypeError("unexpected keyword argument")  # `sealed` completes the message.
-        call = make_create_once(
+        call, resolver = make_create_once(
             make_create_call(fields, validate),
+            fields,
             idempotency_key=idempotency_key,
             ledger=ledger,
             key_name=key_name,
             label=label,
             resend_unknown=resend_unknown,
             resend_corrected=resend_corrected,
+            resolve=resolve,
             wait_in_flight=wait_in_flight,
         )
         return self._style.send_create_once(  # type: ignore[no-any-return]
-            self._session, call, options, raw=self._style.raw, detached=detached
+            self._session, call, options, resolver=resolver, raw=self._style.raw, detached=detached
         )
 
     @sealed

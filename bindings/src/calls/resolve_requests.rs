@@ -1,15 +1,14 @@
 //! Requests to the user's `resolve=` function. If the outcome of a row is unknown, a request asks whether its agent exists.
 //!
-//! Native code runs no Python code. A job therefore delivers the requests to Python code like results. Python code answers them.
-
-use std::sync::{Mutex, PoisonError};
+//! Native code runs no Python code. A job or a create with an idempotency key therefore delivers the requests to Python code, which
+//! answers them.
 
 use dealkit::ledger::{Resolution, UnresolvedRow};
 use futures_util::future::BoxFuture;
 use pyo3::{prelude::*, types::PyDateTime};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::python::builtin;
+use crate::{calls::runtime::PerProcess, python::builtin};
 
 /// The answer to a request, or an error if the `resolve=` function has failed.
 type Answer = Result<Resolution, &'static str>;
@@ -18,21 +17,21 @@ type Answer = Result<Resolution, &'static str>;
 #[pyclass(frozen, module = "dealkit._native")]
 pub(crate) struct ResolveRequest {
     row: UnresolvedRow,
-    /// `None` once the request has been answered.
-    reply: Mutex<Option<oneshot::Sender<Answer>>>,
+    /// No value once the request has been answered. Per process, because a forked child must not wake its parent's call.
+    reply: PerProcess<oneshot::Sender<Answer>>,
 }
 
-pub(super) type ResolveRequests = mpsc::UnboundedReceiver<ResolveRequest>;
+pub(crate) type ResolveRequests = mpsc::UnboundedReceiver<ResolveRequest>;
 
 /// Makes the core's `resolve` function, which sends requests, and the receiver of these requests.
-pub(super) fn resolve_channel() -> (
+pub(crate) fn resolve_channel() -> (
     impl Fn(UnresolvedRow) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
     ResolveRequests,
 ) {
     let (sender, requests) = mpsc::unbounded_channel();
     let resolve = move |row| {
         let (reply, answer) = oneshot::channel();
-        let reply = Mutex::new(Some(reply));
+        let reply = PerProcess::from_value(reply);
         // If the receiver has been dropped, this drops the request, and `answer` below is an error.
         drop(sender.send(ResolveRequest { row, reply }));
         let answer = async { answer.await.unwrap_or(Err("the row was not looked up")) };
@@ -41,11 +40,19 @@ pub(super) fn resolve_channel() -> (
     (resolve, requests)
 }
 
+/// Waits for the next request. Returns `None` if there are no requests, or no more. Loses no request if the returned future is
+/// dropped.
+pub(crate) async fn next_request(requests: &mut Option<ResolveRequests>) -> Option<ResolveRequest> {
+    match requests {
+        Some(requests) => requests.recv().await,
+        None => None,
+    }
+}
+
 impl ResolveRequest {
     /// Answers the request, unless it has already been answered.
     fn answer(&self, answer: Answer) {
-        let mut reply = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reply) = reply.take() {
+        if let Some(reply) = self.reply.take() {
             // An error means that the row has been cancelled.
             let _ = reply.send(answer);
         }
