@@ -151,6 +151,9 @@ def test_a_fault_can_depend_on_the_body(visit: Visit) -> None:
         contains.fill(body)
         faults.get_by_role("button", name="Add", exact=True).click()
         expect(visit.page.locator("#fault-status")).to_contain_text(status)
+    # Expected: the sandbox rejected the fault whose body is an array.
+    assert ["400 (Bad Request)" in text for text in visit.errors] == [True]
+    visit.errors.clear()
     contains.fill('{"email": "ada@example.com", "profile": {"tier": "A"}}')
     faults.get_by_role("button", name="Add", exact=True).click()
     expect(faults.get_by_role("listitem")).to_contain_text(
