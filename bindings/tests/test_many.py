@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -173,11 +174,19 @@ def test_a_callable_gets_the_progress(bulk: Bulk, many_deals: Client) -> None:
 
 
 @BULK
-def test_a_line_shows_progress(bulk: Bulk, many_deals: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_shows_progress(
+    bulk: Bulk, many_deals: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = [*map(bulk.given, range(3))]
     list(bulk.many(many_deals, given, progress=True))
     shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.endswith(f"\r3/3 {bulk.unit}s\n")
+    assert (shown.out, shown.err) == ("", f"3/3 {bulk.unit}s\n")
+    # On a terminal, the line is rewritten.
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(bulk.many(many_deals, given, progress=True))
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith(f"\r1/3 {bulk.unit}s")
+    assert shown.err.endswith(f"\r3/3 {bulk.unit}s\n")
     with pytest.raises((ValidationError, TypeError)):
         list(bulk.many(many_deals, [given[0], 5], progress=True))
     # The next output starts on a new line.

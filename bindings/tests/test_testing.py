@@ -79,8 +79,11 @@ def test_a_stub_returns_the_results_of_its_functions() -> None:
         once(idempotency_key="1", ledger="l", **changed)
     assert reused.value.agent_id == "a_1"
 
-    with pytest.raises(dealkit.ConfigError, match="pass create="):
+    with pytest.raises(AssertionError, match="pass create="):
         Stub().agents.create(**ADA)
+    misspelt: Any = {**ADA, "emial": "ada@example.com"}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'emial'; did you mean 'email'"):
+        stub.agents.create(**misspelt)
     wrong: dict[str, Any] = {"retrive": create}
     with pytest.raises(TypeError, match="unexpected keyword argument 'retrive'"):
         Stub(**wrong)

@@ -17,6 +17,9 @@ from dealkit._native import __version__
 # Not imported from typing, because that takes longer than importing all of dealkit.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dealkit import arrow as arrow
+    from dealkit import ledger as ledger
+    from dealkit import testing as testing
     from dealkit._bulk.create_many import AsyncCreationIterator, CreationIterator
     from dealkit._bulk.creation import Creation
     from dealkit._bulk.retrieve_many import AsyncDealIterator, DealIterator
@@ -136,16 +139,24 @@ _MODULES = (
 )
 
 
-def __getattr__(name: str) -> object:
-    from importlib import import_module
+# The public submodules, which `__getattr__` imports lazily, too.
+_SUBMODULES = ("arrow", "ledger", "testing")
 
-    for module in _MODULES if name in __all__ else ():
-        value: object = getattr(import_module(f"dealkit.{module}"), name, None)
-        if value is not None:
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'dealkit' has no attribute {name!r}")
+# Hidden from type checkers, for which a module with this function has every attribute, including misspelt ones.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _SUBMODULES:
+            return import_module(f"dealkit.{name}")
+        for module in _MODULES if name in __all__ else ():
+            value: object = getattr(import_module(f"dealkit.{module}"), name, None)
+            if value is not None:
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module 'dealkit' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES} - {"TYPE_CHECKING"})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 
+import dealkit
 from dealkit import (
     Agent,
     AsyncClient,
@@ -70,6 +71,7 @@ def models(deal: Deal) -> None:
     deal.status = "OPEN"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     deal.metadata["a"] = "b"  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
     deal.to_json(indent="2")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    dealkit.Clinet  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     deal.contactSchemaId  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     deal.application.offers  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
     day: date = deal.expiry_date  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]

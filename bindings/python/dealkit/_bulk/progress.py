@@ -39,13 +39,17 @@ def make_display(progress: Progress, total: int | None, unit: str) -> Display | 
 
 def _make_line(suffix: str) -> Display:
     """Makes a display that rewrites one line on standard error. The line has the number of items, followed by
-    ``suffix``."""
+    ``suffix``. If standard error is not a terminal, only the last line is written."""
     done_count, shown_at = 0, 0.0
 
     def show(end: str) -> None:
         # Standard error is None in a Windows program without a console.
-        if sys.stderr is not None:
+        if sys.stderr is None:
+            return
+        if sys.stderr.isatty():
             print(f"\r{done_count}{suffix}", end=end, file=sys.stderr, flush=True)
+        elif end:
+            print(f"{done_count}{suffix}", file=sys.stderr, flush=True)
 
     def advance() -> None:
         nonlocal done_count, shown_at

@@ -109,8 +109,8 @@ def advise_on_rejects(plan: ImportPlan, outputs: ImportOutputs, options: Namespa
             else " An apostrophe at the beginning of a cell keeps a spreadsheet from changing it: leave it there."
         )
         print_result(
-            f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons. Correct them there, save the "
-            f"file, and import it:{apostrophes}\n  {command}"
+            f"\n{file_display_name(outputs.rejects)} has the rows that have to be corrected, with the reasons.{apostrophes} Correct the rows there, save the "
+            f"file, and import it:\n  {command}"
         )
 
 

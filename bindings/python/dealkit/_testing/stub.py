@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dealkit import (
     Agent,
-    ConfigError,
+    CallOptions,
     CreateAgentParams,
     Creation,
     Deal,
     DealkitError,
     IdempotencyKeyReusedError,
 )
+from dealkit._core.arguments import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,6 +35,10 @@ class _StubAgents:
         self._created_agents: dict[str, tuple[dict[str, Any], str | None]] = {}
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
+        keywords = [*CreateAgentParams.__annotations__, *CallOptions.__annotations__, "validate"]
+        for name in agent.keys() - {*keywords}:
+            suggestion = suggest_name(name, keywords)
+            raise TypeError(f"agents.create() got an unexpected keyword argument {name!r}{suggestion}")
         return _call_function("create", self._create, **agent)
 
     def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:
@@ -102,7 +107,7 @@ class Stub:
         create: Callable[..., Agent | DealkitError] | None = None,
         retrieve: Callable[[str], Deal | DealkitError] | None = None,
     ) -> None:
-        """Creates the stub. A call whose function is missing raises ``ConfigError``.
+        """Creates the stub. A call whose function is missing raises ``AssertionError``.
 
         Args:
             create: A function that returns the result of ``agents.create`` for its keyword arguments. If the function
@@ -137,7 +142,8 @@ class AsyncStub:
 
 def _call_function(name: str, function: Callable[..., T | DealkitError] | None, *args: Any, **kwargs: Any) -> T:
     if function is None:
-        raise ConfigError(f"the stub has no function for this call: pass {name}=")
+        # No DealkitError, which the tested code may handle.
+        raise AssertionError(f"the stub has no function for this call: pass {name}=")
     result = function(*args, **kwargs)
     if isinstance(result, DealkitError):
         raise result

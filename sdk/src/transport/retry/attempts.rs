@@ -6,7 +6,10 @@ use http::Method;
 
 use tokio::time::Instant;
 
-use crate::transport::{call_progress::CallInfo, error::TransportError, response::HttpResponse};
+use crate::{
+    transport::{call_progress::CallInfo, error::TransportError, response::HttpResponse},
+    value::format_duration::format_seconds,
+};
 
 /// A policy for retries: after which failures a request is sent again, how many times, and after what delay.
 ///
@@ -209,6 +212,10 @@ where
         } else {
             None
         };
+        if let Some(delay) = delay.filter(|delay| *delay >= time_left()) {
+            let wait = format_seconds(delay);
+            error = error.not_retried(format!("the wait of {wait} exceeds the call's timeout"));
+        }
         let mut delay = delay.filter(|delay| *delay < time_left());
         has_taken_tokens = delay.is_some() && !is_uncounted && !error.is_overload();
         if has_taken_tokens && !limits.retry_quota().take_tokens(limits.now()) {
