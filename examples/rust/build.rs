@@ -1,5 +1,5 @@
 //! Generates a module for each Rust program on the documentation pages, for the test `pages`. Completes partial programs with a
-//! `main` and, if they use one, a client.
+//! `main` and, if they use one, a client. A program with a test runs that test.
 
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 
@@ -61,6 +61,17 @@ fn complete_program(part: &str) -> String {
     let run = "pub fn run() -> Result<(), Box<dyn std::error::Error>> { Ok(main()?) }";
     if part.contains("fn main() ") {
         return format!("{part}\n{run}");
+    }
+    if let Some((_, test)) = part.split_once("#[tokio::test]\n    async fn ") {
+        let name = test.split('(').next().unwrap_or_default();
+        let program = part.replace("#[cfg(test)]\n", "").replace(
+            "#[tokio::test]\n    async",
+            "#[tokio::main]\n    pub async",
+        );
+        return format!(
+            "{program}\n{}",
+            run.replace("main", &format!("tests::{name}"))
+        );
     }
     let client =
         match part.contains("client.") && !part.contains("let client = ") {
