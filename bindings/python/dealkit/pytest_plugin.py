@@ -2,8 +2,7 @@
 
 The fixtures ``dealkit_sandbox``, ``dealkit_client`` and ``dealkit_async_client`` are available in every test.
 ``dealkit_environment`` is for programs that make their own clients, and ``dealkit_sandbox_session`` is one sandbox for
-all tests. With ``dealkit_strict = true`` in pytest's configuration, the
-sandboxes reject undocumented fields.
+all tests. With ``dealkit_strict = true`` in pytest's configuration, the sandboxes reject undocumented fields.
 
 If ``DEALKIT_SANDBOX_URL`` is set, the sandboxes are namespaces on the server at that URL instead of servers in this
 process. ``DEALKIT_SANDBOX_TOKEN`` is the server's token, if it has one.

@@ -115,6 +115,12 @@ async fn a_delay_beyond_the_timeout_ends_the_call_immediately() {
         if attempts == 1 {
             assert_eq!(start.elapsed(), Duration::ZERO);
             assert_eq!(error.retry_after(), Some(Duration::from_secs(retry_after)));
+            let message = error.to_string();
+            assert!(message.contains("(not retried: the wait of "), "{message}");
+            assert!(
+                message.contains(" s exceeds the call's timeout)"),
+                "{message}"
+            );
         }
     }
     let service = service(&[(500, None)]).await;

@@ -39,6 +39,11 @@ def file_path(name: str, value: object, alternative: str = "") -> str:
     return fsdecode(value)
 
 
+def describe_unexpected_keyword(label: str, name: str, keywords: Iterable[str]) -> str:
+    """Returns the message of the TypeError for an unexpected keyword of a function that takes these keywords."""
+    return f"{label}() got an unexpected keyword argument {name!r}{suggest_name(name, keywords)}"
+
+
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Returns the end of a message about an unknown name: the most similar of the known names, if there is one."""
     # Imported here, because only errors need it.

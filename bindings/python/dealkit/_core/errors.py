@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, get_args
 
-from dealkit._core.arguments import suggest_name
+from dealkit._core.arguments import describe_unexpected_keyword
 from dealkit._native import Failure
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ def _explain_keywords(
     keywords = _list_keywords(function)
     unexpected_names = [] if keywords is None else [name for name in given_keywords if name not in keywords]
     if unexpected_names:
-        name = unexpected_names[0]
-        error.args = (f"{label}() got an unexpected keyword argument {name!r}{suggest_name(name, keywords or ())}",)
+        error.args = (describe_unexpected_keyword(label, unexpected_names[0], keywords or ()),)
         error.__traceback__ = None
     elif error.__traceback__ is not None and error.__traceback__.tb_next is None:
         # Python itself has raised the error, with a private name of the function.

@@ -14,7 +14,7 @@ from dealkit import (
     DealkitError,
     IdempotencyKeyReusedError,
 )
-from dealkit._core.arguments import suggest_name
+from dealkit._core.arguments import describe_unexpected_keyword
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,9 +36,9 @@ class _StubAgents:
 
     def create(self, **agent: Unpack[CreateAgentParams]) -> Agent:
         keywords = [*CreateAgentParams.__annotations__, *CallOptions.__annotations__, "validate"]
-        for name in agent.keys() - {*keywords}:
-            suggestion = suggest_name(name, keywords)
-            raise TypeError(f"agents.create() got an unexpected keyword argument {name!r}{suggestion}")
+        for name in agent:
+            if name not in keywords:
+                raise TypeError(describe_unexpected_keyword("agents.create", name, keywords))
         return _call_function("create", self._create, **agent)
 
     def create_once(self, *, idempotency_key: str, ledger: str | PathLike[str], **arguments: Any) -> Creation[Agent]:

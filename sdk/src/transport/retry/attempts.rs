@@ -204,7 +204,7 @@ where
                 .retry_quota()
                 .record_success(limits.now(), has_taken_tokens);
         }
-        let delay = if is_uncounted {
+        let mut delay = if is_uncounted {
             Some(Duration::ZERO)
         } else if retries < policy.max_retries && policy.allows_retry(&operation.method, &error) {
             let retry_after = error.retry_after().unwrap_or_default();
@@ -212,11 +212,10 @@ where
         } else {
             None
         };
-        if let Some(delay) = delay.filter(|delay| *delay >= time_left()) {
-            let wait = format_seconds(delay);
+        if let Some(late) = delay.take_if(|delay| *delay >= time_left()) {
+            let wait = format_seconds(late);
             error = error.not_retried(format!("the wait of {wait} exceeds the call's timeout"));
         }
-        let mut delay = delay.filter(|delay| *delay < time_left());
         has_taken_tokens = delay.is_some() && !is_uncounted && !error.is_overload();
         if has_taken_tokens && !limits.retry_quota().take_tokens(limits.now()) {
             error = error.not_retried("the client has used up its retry quota");
