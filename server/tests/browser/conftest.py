@@ -56,6 +56,8 @@ class Visit:
         self.page = page
         self.sandbox = sandbox
         self.errors: list[str] = []
+        # Errors with one of these texts are expected, however late the browser reports them.
+        self.expected_errors: list[str] = []
         self.foreign_urls: list[str] = []
         self.confirms = False
         page.on("console", self._on_console)
@@ -78,6 +80,9 @@ class Visit:
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith(self.sandbox.url):
             self.foreign_urls.append(request.url)
+
+    def unexpected_errors(self) -> list[str]:
+        return [error for error in self.errors if not any(text in error for text in self.expected_errors)]
 
     def unfold(self, name: str) -> None:
         """Opens the section with this heading."""
@@ -129,7 +134,9 @@ def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
 
 @pytest.fixture
 def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Callable[..., Visit]]:
-    """Opens the pages of sandboxes. After the test, asserts that no page has logged an error or called another host."""
+    """Opens the pages of sandboxes. After the test, asserts that no page has logged unexpected errors or called another
+    host.
+    """
     contexts: list[BrowserContext] = []
     visits: list[Visit] = []
 
@@ -142,8 +149,8 @@ def open_page(browser: Browser, start: Callable[..., Sandbox]) -> Iterator[Calla
     yield open_page
     for context in contexts:
         context.close()
-    assert [visit.errors for visit in visits if visit.errors] == []
-    assert [visit.foreign_urls for visit in visits if visit.foreign_urls] == []
+    assert [error for visit in visits for error in visit.unexpected_errors()] == []
+    assert [url for visit in visits for url in visit.foreign_urls] == []
 
 
 @pytest.fixture
