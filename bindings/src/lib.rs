@@ -56,8 +56,8 @@ mod _native {
             create_row,
             ledger::{
                 back_up_ledger, init_ledger, ledger_display_name, ledger_path, ledgers_in_folder,
-                look_up_emails_in_ledger, look_up_in_ledger, normalize_key, resolve_ledger,
-                set_ledger_base_url, summarize_ledger,
+                look_up_emails_in_ledger, look_up_in_ledger, mark_unknown_in_ledger, normalize_key,
+                resolve_ledger, set_ledger_base_url, summarize_ledger,
             },
         },
         calls::{

@@ -165,6 +165,9 @@ def value_entries() -> dict[str, list[Callable[[], object]]]:
             partial(native.resolve_ledger, "/none/agents.ledger", [("a", "a_1"), ("b", None)], False),
             partial(native.resolve_ledger, "/none/agents.ledger", [], True),
         ],
+        "mark_unknown_in_ledger": [
+            partial(native.mark_unknown_in_ledger, "/none/agents.ledger", ["a", "b"], "email"),
+        ],
         "init_ledger": [partial(native.init_ledger, "postgresql://127.0.0.1:1/none")],
         "look_up_in_ledger": [
             partial(

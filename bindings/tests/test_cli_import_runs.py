@@ -185,17 +185,38 @@ def test_a_lost_ledger_with_unknown_rows_is_noticed(imports: TableImport) -> Non
     assert completed.code == 2 and len(imports.sandbox.agents) == 2
 
 
-def test_an_older_copy_of_a_ledger_without_unknown_rows_is_noticed(imports: TableImport) -> None:
+def test_rows_that_an_older_copy_of_a_ledger_lacks_can_be_recorded(imports: TableImport) -> None:
     imports.write(1)
     assert imports("--ledger", "l.ledger").code == 0
     assert imports.command("ledger", "backup", "l.ledger", "copy.ledger").code == 0
-    imports.write(2)
+    imports.write(4)
     imports.sandbox.fail_next(process_then_reset=True, method="POST")
-    assert imports("--ledger", "l.ledger").code == 1
+    imports.sandbox.fail_next(status=422, method="POST")
+    assert imports("--ledger", "l.ledger", "--concurrency", "1").code == 1
     (imports.folder / "copy.ledger").replace(imports.folder / "l.ledger")
     completed = imports("--ledger", "l.ledger")
-    assert "says that 1 of these rows were created, or may have been" in completed.stdout
-    assert completed.code == 2 and len(imports.sandbox.agents) == 2
+    # The rejected row may be sent again.
+    assert "says that 2 of these rows were created, or may have been" in completed.stdout
+    assert completed.code == 2 and len(imports.sandbox.agents) == 3
+    lines = completed.stdout.splitlines()
+    first = lines.index("To record these rows in the ledger, answer n, and run:") + 1
+    mark, resolve = (line.split()[1:] for line in lines[first : first + 2])
+
+    assert imports.command(*mark).code == 2, "it asks for confirmation"
+    completed = imports.command(*mark, "--yes", "--json")
+    assert json.loads(completed.stdout)["counts"] == {"marked": 2, "unchanged": 1}
+    assert imports.command(*resolve, "--yes").code == 0
+    completed = imports("--ledger", "l.ledger")
+    assert parse_counts(completed.stdout) == {"created": 3, "rejected": 0, "unknown": 1}
+    assert len(imports.sandbox.agents) == 4
+
+
+def test_rows_of_a_program_can_be_marked_as_unknown(imports: TableImport) -> None:
+    imports.write(1)
+    assert imports("--ledger", "l.ledger").code == 0
+    (imports.folder / "sent.csv").write_text("key,agent_id\na,\nb,\n")
+    completed = imports.command("ledger", "mark-unknown", "l.ledger", "sent.csv", "--yes")
+    assert completed.stdout.startswith("2 rows marked as unknown. The next import does not send them.")
 
 
 def test_a_backup_during_an_import_is_complete(imports: TableImport) -> None:
@@ -779,7 +800,7 @@ def test_a_damaged_ledger_is_an_error_and_its_report_is_unchanged(imports: Table
         completed = imports("--ledger", "l.ledger", *options)
         assert completed.code == 2 and "it is damaged" in completed.stderr
         assert (
-            "leave out the rows sent after it was made" in completed.stderr
+            "mark the rows sent after it was made as unknown" in completed.stderr
             and "same command again" not in completed.stderr
         )
         assert len(imports.sandbox.agents) == 3

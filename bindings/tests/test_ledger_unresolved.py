@@ -25,7 +25,7 @@ from dealkit import (
     LedgerError,
 )
 from dealkit._cli import main
-from dealkit.ledger import UnresolvedRow, resolve, summary
+from dealkit.ledger import UnresolvedRow, mark_unknown, resolve, summary
 from dealkit.testing import Sandbox
 
 
@@ -64,6 +64,26 @@ def test_resolve_errors_name_the_index_and_not_the_key(sandbox: Sandbox, ledger:
     found: dict[str, str | None] = {StrSubclass("row0@example.com"): StrSubclass("a_1")}
     assert resolve(str(ledger), found, dry_run=True) == resolve(str(ledger), found) == 1
     assert summary(ledger).resolved_with_agent == 1 and b"@example" not in ledger.read_bytes()
+
+
+def test_marked_rows_are_not_sent(sandbox: Sandbox, ledger: Path) -> None:
+    client = make_client_without_retries(sandbox)
+    create_rows(client, rows=make_rows(1), ledger=ledger)
+    sent_later = [row["email"] for row in make_rows(3)[1:]]
+    assert mark_unknown(ledger, sent_later) == 2
+    assert resolve(ledger, {sent_later[0]: "a_7"}) == 1
+    creations = create_rows(client, rows=make_rows(3), ledger=ledger)
+    assert list_outcomes(creations) == [("succeeded", True), ("succeeded", True), ("unknown", True)]
+    assert (creations[1].agent_id, len(sandbox.agents)) == ("a_7", 1)
+
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="key_name must be the name of a field, not int"):
+        mark_unknown(ledger, [], key_name=wrong)
+    with pytest.raises(TypeError, match="keys must be an iterable of str, not one str"):
+        mark_unknown(ledger, "CANARY")
+    with pytest.raises(LedgerError) as raised:
+        mark_unknown(ledger, ["CANARY"], key_name="email")
+    assert raised.value.reason == "other_keys" and "CANARY" not in str(raised.value)
 
 
 def leave_unresolved(sandbox: Sandbox, ledger: Path, count: int) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "init",
     "look_up",
     "look_up_emails",
+    "mark_unknown",
     "set_base_url",
     "normalize_key",
     "path",
@@ -190,12 +191,9 @@ def look_up(
         LedgerError: The ledger cannot be read, is not a ledger, or is for a different service or for keys with a
             different name.
     """
-    for argument, type_text, value in (
-        ("service", "a base URL", service),
-        ("key_name", "the name of a field", key_name),
-    ):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{argument} must be {type_text}, not {type(value).__name__}")
+    if service is not None and not isinstance(service, str):
+        raise TypeError(f"service must be a base URL, not {type(service).__name__}")
+    _check_key_name(key_name)
     check_bools(wait=wait)
     checked_keys = _check_keys(keys)
     create_calls = None if requests is None else [make_create_call({**row}, False) for row in requests]
@@ -306,6 +304,37 @@ def resolve(path: str | PathLike[str], found: Mapping[str, str | None], *, dry_r
 
 
 @sealed
+def mark_unknown(path: str | PathLike[str], keys: Iterable[str], *, key_name: str | None = None) -> int:
+    """Marks rows as unknown that were sent without the ledger's knowledge: it was restored from an older copy. The next
+    run does not send them. Returns the number of changed rows.
+
+    Rows that the ledger does not have, and rows that it has as rejected or as having no agent, become unknown. Other
+    rows stay unchanged. Then ``resolve`` records the agents that you know. The ``sent_at`` of a marked row is the
+    current time.
+
+    Pass exactly the keys that the rows had in the job: the ledger cannot notice a misspelt key.
+
+    >>> ledger.mark_unknown("agents.ledger", ["ada@example.com", "grace@example.com"], key_name="email")
+    2
+    >>> ledger.resolve("agents.ledger", {"ada@example.com": "a_1"})
+    1
+
+    Args:
+        path: The path or URL of the ledger.
+        keys: The idempotency keys of the rows.
+        key_name: The name of the keys, as in the job, such as ``"email"``.
+
+    Raises:
+        LedgerError: A job is sending one of the rows: then ``index`` is the position of its key, and nothing was
+            recorded. Or the ledger's keys have another name, or the ledger cannot be read or written, or is not a
+            ledger.
+    """
+    _check_key_name(key_name)
+    name = file_path("path", path)
+    return int(unwrap(_native.mark_unknown_in_ledger(name, _check_keys(keys), key_name=key_name)))
+
+
+@sealed
 def set_base_url(path: str | PathLike[str], base_url: str) -> None:
     """Records that the service of a ledger has a new base URL, for example because the service's host was renamed.
 
@@ -340,6 +369,11 @@ def init(path: str | PathLike[str]) -> None:
         LedgerError: The database cannot be reached, or its user may not create tables.
     """
     unwrap(_native.init_ledger(file_path("path", path)))
+
+
+def _check_key_name(key_name: Any) -> None:
+    if key_name is not None and not isinstance(key_name, str):
+        raise TypeError(f"key_name must be the name of a field, not {type(key_name).__name__}")
 
 
 def _check_keys(keys: Any) -> list[str]:

@@ -63,6 +63,20 @@ pub(crate) fn resolve_ledger<'py>(
     })
 }
 
+/// Marks rows as unknown that the ledger does not know as sent. Returns the number of changed rows.
+#[pyfunction]
+#[pyo3(signature = (path, keys, key_name))]
+pub(crate) fn mark_unknown_in_ledger<'py>(
+    path: OsString,
+    keys: &Bound<'py, PyList>,
+    key_name: Option<String>,
+) -> EntryResult<'py> {
+    let names = extract_all::<String>(keys);
+    with_ledger(keys.py(), path, names, |ledger, names| {
+        ledger.mark_unknown(key_name.as_deref(), names)
+    })
+}
+
 /// A timestamp that becomes an aware datetime.
 struct Timestamp(DateTime<Utc>);
 

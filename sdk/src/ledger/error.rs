@@ -248,7 +248,7 @@ impl Cause {
             ),
             Cause::Broken(damage) => format!(
                 "it is damaged ({damage}): something other than dealkit has changed it, or the disk has lost a part of \
-                 it. Restore it from a backup, and leave out the rows sent after it was made: it does not know \
+                 it. Restore it from a backup, and mark the rows sent after it was made as unknown: it does not know \
                  them, and they would be created again. Do not start a new ledger: it would create every agent again"
             ),
             Cause::Unsupported(why) => (*why).to_owned(),

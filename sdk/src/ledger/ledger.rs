@@ -339,6 +339,43 @@ impl Ledger {
         })
     }
 
+    /// Marks rows as unknown: their requests were sent, but the ledger does not know it, because it was restored from an older
+    /// copy. The next run does not send them. Returns the number of rows that changed. Blocks the thread: see [From async
+    /// code](#from-async-code).
+    ///
+    /// Rows that the ledger does not have, and rows that it has as rejected or as having no agent, become unknown. Other rows
+    /// stay unchanged. Then [`resolve`](Self::resolve) records the agents that you know. `key_name` says what the keys are, such
+    /// as `email`: see [`CreateMany::ledger`](crate::CreateMany::ledger). The [`LedgerRow::sent_at`] of a marked row is the
+    /// current time.
+    ///
+    /// Pass exactly the keys that the rows had in the job: the ledger cannot notice a misspelt key.
+    ///
+    /// ```no_run
+    /// use dealkit::ledger::Ledger;
+    ///
+    /// let restored = Ledger::sqlite("agents.ledger");
+    /// restored.mark_unknown("email", ["ada@example.com", "grace@example.com"])?;
+    /// restored.resolve([("ada@example.com", Some("a_1".into()))])?;
+    /// # Ok::<(), dealkit::ledger::LedgerError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a job is sending one of the rows; then nothing is recorded, and [`LedgerError::index`] is the position of its key. If
+    /// the ledger's keys have another name. Also if the ledger cannot be read or written, or if the file or database is not a
+    /// ledger.
+    pub fn mark_unknown<'a, K: AsRef<str>>(
+        &self,
+        key_name: impl Into<Option<&'a str>>,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<usize, LedgerError> {
+        let key_name = key_name.into();
+        let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
+        let keys: Vec<_> = keys.collect();
+        self.with_store(true, |store| {
+            maintenance::mark_unknown(store, key_name, &keys, self.clock().unix_ms())
+        })
+    }
+
     /// Records a new base URL of the service, for example because the service's host was renamed. From then on, the ledger
     /// accepts jobs for the new URL, and rejects jobs for the old URL.
     ///

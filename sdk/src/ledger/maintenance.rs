@@ -145,6 +145,37 @@ pub(super) fn resolve(
     Ok(changed_count)
 }
 
+/// Marks each row as unknown that a job would send or send again, and returns the number of changed rows. `now` is the time in
+/// milliseconds since 1970.
+pub(super) fn mark_unknown(
+    store: &mut (dyn Store + 'static),
+    key_name: Option<&str>,
+    keys: &[String],
+    now: i64,
+) -> Result<usize, Cause> {
+    store.check_key_name(key_name)?;
+    let opened = store.header().clone();
+    let keys: Vec<_> = keys.iter().map(|key| opened.hash(key)).collect();
+    let scope = TransactionScope {
+        keys: keys.iter().copied().collect(),
+        ..TransactionScope::default()
+    };
+    let mut changed_count = 0;
+    let mut work = |header: &Header, rows: &mut Rows, _: &mut AgentOwners| {
+        // Another name of the keys may change their hashes.
+        opened.check_unchanged(header)?;
+        changed_count = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let is_changed = rows.entry(*key).or_default().mark_unknown(now);
+            changed_count +=
+                usize::from(is_changed.map_err(|rejection| Cause::Rejected(index, rejection))?);
+        }
+        Ok(true)
+    };
+    store.change_rows(&scope, &mut work)?;
+    Ok(changed_count)
+}
+
 /// Counts the rows of a ledger, and lists the unresolved ones.
 pub(super) fn summarize(store: &mut (dyn Store + 'static)) -> Result<LedgerSummary, Cause> {
     let header = store.header();

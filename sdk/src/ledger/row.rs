@@ -33,7 +33,7 @@ pub(crate) struct RowEntry {
     pub(crate) request: RequestInfo,
     /// The job that has claimed the row, if no outcome is recorded.
     pub(crate) job: Option<Job>,
-    /// The time of the claim under which the row was sent, in milliseconds since 1970.
+    /// The time of the claim under which the row was sent, or of the user's mark, in milliseconds since 1970.
     pub(crate) claimed_at: i64,
     /// The time at which this entry was written, in milliseconds since 1970.
     pub(crate) noted_at: i64,
@@ -347,6 +347,28 @@ impl Row {
             self.0.push(resolution);
         }
         Ok(is_changed)
+    }
+
+    /// Marks the row as unknown if a job would send it now or once its request is corrected. Returns whether this changes the
+    /// row.
+    pub(super) fn mark_unknown(&mut self, now: i64) -> Result<bool, Rejection> {
+        let may_be_sent = match self.current() {
+            None => true,
+            Some(old) if old.is_in_flight() => return Err(Rejection::InFlight),
+            Some(old) => match old.state {
+                State::Rejected => true,
+                State::Resolved => old.agent_id.is_none(),
+                State::Sending | State::Succeeded | State::Unknown => false,
+            },
+        };
+        if may_be_sent {
+            self.0.push(RowEntry {
+                claimed_at: now,
+                noted_at: now,
+                ..RowEntry::new(State::Unknown)
+            });
+        }
+        Ok(may_be_sent)
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     open_with_keys,
 };
 use crate::{
-    ledger::{key_hash::ValueHash, memory::Database, process::Process},
+    ledger::{key_hash::ValueHash, maintenance, memory::Database, process::Process},
     value::AgentId,
 };
 
@@ -42,6 +42,7 @@ enum Event {
     RecordAgent {
         agent_id: Option<AgentId>,
     },
+    MarkUnknown,
     NameKeys {
         keys: &'static str,
     },
@@ -122,6 +123,7 @@ fn events() -> impl Strategy<Value = Vec<(usize, Event)>> {
         2 => (0..2_usize, agents()).prop_map(|(job, agent_id)| Event::Resolve { job, agent_id }),
         2 => (0..2_usize).prop_map(|job| Event::Restart { job }),
         2 => agents().prop_map(|agent_id| Event::RecordAgent { agent_id }),
+        2 => Just(Event::MarkUnknown),
         1 => keys.prop_map(|keys| Event::NameKeys { keys }),
         1 => Just(Event::ChangeBaseUrl),
     ];
@@ -190,6 +192,10 @@ impl OpenedLedger {
             Event::RecordAgent { agent_id } => {
                 let resolved = self.ledger.resolve([(&name, agent_id)]);
                 format!("{:?}", resolved.map_err(|error| error.kind()))
+            }
+            Event::MarkUnknown => {
+                let store = &mut *self.jobs[0];
+                format!("{:?}", maintenance::mark_unknown(store, None, &[name], NOW))
             }
             Event::NameKeys { keys } => {
                 format!(

@@ -103,3 +103,18 @@ fn an_unknown_key_is_reported_before_other_errors() {
         );
     });
 }
+
+#[test]
+fn a_row_that_a_job_sends_is_not_marked_as_unknown() {
+    for_each_database(|ledger| {
+        let mut job = open_job(ledger);
+        let key = job.header().hash("b");
+        assert!(claim(&mut *job, key, WhenUnresolved::Report).is_none());
+        let error = ledger.mark_unknown(None, ["a", "b"]).unwrap_err();
+        assert_eq!(error.index(), Some(1));
+        assert!(error.to_string().contains("a job is sending this row now"));
+        assert!(ledger.summary().unwrap().unresolved.is_empty());
+        record_state(&mut *job, key, State::Rejected).unwrap();
+        assert_eq!(ledger.mark_unknown(None, ["a", "b", "a"]).unwrap(), 2);
+    });
+}

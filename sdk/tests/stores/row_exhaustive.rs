@@ -100,6 +100,9 @@ impl Model {
                 let _ = model.row.resolve(0, agent_if(has_agent).as_ref());
             });
         }
+        add_model(&|model| {
+            let _ = model.row.mark_unknown(0);
+        });
         next
     }
 

@@ -325,10 +325,18 @@ def _add_ledger(group: Any) -> None:
         "import, that there is no agent. The next import sends the rows with none. Also enter none for a rejected row once it is corrected. Rows with an empty agent_id stay "
         "unchanged."
     )
+    report_help = "the import's report, or another CSV file with the columns key and agent_id"
     resolve = add_command("resolve", "FILE ", text, "agents.ledger report.csv")
-    _add_argument(resolve, "FILE", "the import's report, or another CSV file with the columns key and agent_id")
-    _add_argument(resolve, "--yes", "do not ask for confirmation")
-    _add_argument(resolve, "--encoding NAME", _ENCODING_HELP)
+    text = (
+        "Mark rows as unknown (their agents may exist) that were sent without the ledger's knowledge, because it was restored from an older copy. "
+        "FILE is the import's report: its created and unknown rows are marked, unless the ledger has their agents. The next import does not "
+        "send them. Then record their agents with dealkit ledger resolve."
+    )
+    mark_unknown = add_command("mark-unknown", "FILE ", text, "agents.ledger report.csv")
+    for parser in (resolve, mark_unknown):
+        _add_argument(parser, "FILE", report_help)
+        _add_argument(parser, "--yes", "do not ask for confirmation")
+        _add_argument(parser, "--encoding NAME", _ENCODING_HELP)
     text = "Record the new address (URL) of a service that still has the same agents."
     set_base_url = add_command("set-base-url", "URL ", text, "agents.ledger https://new.example.com")
     _add_argument(set_base_url, "URL", "the new address, as for --base-url")

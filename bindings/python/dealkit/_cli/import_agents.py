@@ -38,6 +38,7 @@ from dealkit._cli.shells import quote
 from dealkit._cli.terminal import (
     confirm,
     escape_controls,
+    format_command,
     format_count,
     ledger_display_name,
     print_result,
@@ -168,6 +169,14 @@ def _compare_with_ledgers(
             f"ledger does not have them: it was lost, or replaced with an older copy. If you have resolved them as rows without an agent, enter {NO_AGENT_ENTRY} "
             "in the report's column agent_id."
         )
+        if is_new:
+            print_result(
+                "If the ledger was moved, put it back. If it is lost, answer n, and delete these rows from the table."
+            )
+        else:
+            print_result("To record these rows in the ledger, answer n, and run:")
+            for name in ("mark-unknown", "resolve"):
+                print_result(f"  {format_command(['ledger', name, str(own_ledger), str(report)])}")
     return _Questions(other_ledgers, missing_count, rows_with_new_keys)
 
 

@@ -46,6 +46,10 @@ class ReportRow(NamedTuple):
         """Returns whether the user has entered that there is no agent."""
         return self.agent_id.strip().lower() == NO_AGENT_ENTRY
 
+    def existence(self) -> int:
+        """Returns the likelihood that the agent exists: 2 certain, 1 possible, 0 for other rows."""
+        return 0 if self.has_no_agent_entry() else _EXISTENCE_BY_OUTCOME.get(self.outcome, 0)
+
 
 def read_report(path: Path, encoding: str | None = None) -> Table:
     """Reads a report. Excel may have saved a CSV file in a Windows code page instead of UTF-8."""
@@ -94,10 +98,7 @@ def load_last_report(path: Path, rows: ImportRows) -> None:
             f"{file_display_name(path)} exists and is not a report of an import, so the report of this one cannot replace it. Name another "
             "file with --report"
         )
-    rows.load_last_report(
-        (row.key, 0 if row.has_no_agent_entry() else _EXISTENCE_BY_OUTCOME.get(row.outcome, 0), row.agent_id)
-        for row in parse_report_rows(path, report_table)
-    )
+    rows.load_last_report((row.key, row.existence(), row.agent_id) for row in parse_report_rows(path, report_table))
 
 
 def write_report(path: Path, results: Iterable[RowResult], delimiter: str) -> None:

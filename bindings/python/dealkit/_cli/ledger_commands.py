@@ -18,6 +18,7 @@ from dealkit._cli.import_report import NO_AGENT_ENTRY, ReportRow, parse_report_r
 from dealkit._cli.terminal import (
     confirm,
     escape_controls,
+    format_command,
     format_count,
     format_pairs,
     format_table,
@@ -133,6 +134,27 @@ def resolve(options: Namespace) -> int:
     options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
     print_result(
         f"{format_count(changed_count, 'row')} recorded. The next import sends the rows with the entry {NO_AGENT_ENTRY}."
+    )
+    return DONE
+
+
+def mark_unknown(options: Namespace) -> int:
+    """Marks the rows of a report as unknown that were sent without the ledger's knowledge."""
+    ledger_path = _get_existing_ledger(options)
+    path = Path(options.file)
+    report_rows = parse_report_rows(path, read_report(path, options.encoding))
+    # A table that is not a complete report has no outcomes: its rows are the ones to be marked.
+    keys = [row.key for row in report_rows if not row.outcome or row.existence()]
+    if not options.yes:
+        confirm(
+            f"Mark {format_count(len(keys), 'row')} of {file_display_name(path)} as sent in {ledger_display_name(ledger_path)}, unless it has "
+            "them already?"
+        )
+    changed_count = ledger.mark_unknown(ledger_path, keys)
+    options.result["counts"] = {"marked": changed_count, "unchanged": len(keys) - changed_count}
+    print_result(
+        f"{format_count(changed_count, 'row')} marked as unknown. The next import does not send them. To record the agents in the report:\n"
+        f"  {format_command(['ledger', 'resolve', options.ledger, options.file])}"
     )
     return DONE
 

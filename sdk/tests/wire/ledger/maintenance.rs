@@ -21,6 +21,7 @@ test_both_databases! {
     the_next_run_uses_resolved_outcomes
     an_agent_belongs_to_one_row_and_placeholders_are_rejected
     unresolved_rows_have_their_labels
+    rows_that_a_restored_ledger_does_not_know_can_be_marked
     ;
 }
 
@@ -84,6 +85,48 @@ async fn an_agent_belongs_to_one_row_and_placeholders_are_rejected(ledger: Ledge
     // An entry that is rejected leaves the others unchanged too.
     let found = ledger.look_up(None, [key(0)]).unwrap().remove(0);
     assert_eq!(found.unwrap().agent_id.unwrap(), "a_2");
+}
+
+async fn rows_that_a_restored_ledger_does_not_know_can_be_marked(ledger: Ledger) {
+    let mut peer = Peer::manual();
+    // The copy has these rows: created, resolved as having no agent, rejected, and unknown.
+    let reply = |number| match number {
+        0 => Reply::Create,
+        2 => Reply::Status(422),
+        _ => Reply::Lose,
+    };
+    run(&mut peer, &ledger, false, rows(4), reply).await;
+    ledger.resolve([(key(1), None)]).unwrap();
+
+    // All five were sent after the copy was made.
+    assert_eq!(ledger.mark_unknown(None, (0..5).map(key)).unwrap(), 3);
+    assert_eq!(ledger.mark_unknown(None, (0..5).map(key)).unwrap(), 0);
+    ledger.resolve([(key(4), Some("a_4".into()))]).unwrap();
+    let (results, sent) = run(&mut peer, &ledger, false, rows(6), |_| Reply::Create).await;
+    assert_eq!(sent, [5]);
+    let expected = [Succeeded, Unknown, Unknown, Unknown, Succeeded, Succeeded];
+    let outcomes: Vec<_> = results.iter().map(|result| result.outcome()).collect();
+    assert_eq!(outcomes, expected);
+    assert_eq!(results[4].agent_id().unwrap(), "a_4");
+
+    // A marked row that turns out to have no agent is sent.
+    ledger.resolve([(key(1), None)]).unwrap();
+    let (_, sent) = run(&mut peer, &ledger, false, rows(6), |_| Reply::Create).await;
+    assert_eq!(sent, [1]);
+}
+
+/// Keys of another kind would mark rows that do not exist, and the real rows would be sent.
+#[tokio::test]
+async fn rows_are_marked_only_by_keys_with_the_name_of_the_ledger() {
+    let (_folder, ledger) = new_ledger();
+    let missing = ledger.mark_unknown("crm_id", ["a"]).unwrap_err();
+    assert_eq!(missing.kind(), LedgerErrorKind::Io);
+    let peer = Peer::manual();
+    open(&peer.client(), &ledger, Some("crm_id")).unwrap();
+    ledger.mark_unknown("crm_id", ["a"]).unwrap();
+    let error = ledger.mark_unknown("email", ["a"]).unwrap_err();
+    assert_eq!(error.kind(), LedgerErrorKind::OtherKeys);
+    assert_eq!(ledger.summary().unwrap().unresolved.len(), 1);
 }
 
 /// The callback's result for the row with this number.
