@@ -17,6 +17,7 @@ import pytest
 from conftest import BOTH_CLIENTS, as_any, make_client, wait_for_result
 
 from dealkit import (
+    Agent,
     AgentProfileResponse,
     AsyncClient,
     Client,
@@ -411,8 +412,11 @@ def test_a_closed_client(calls: Calls) -> None:
 
 
 MODELS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
-    (Deal, {}, DecodeError, "at id: a required field is missing"),
-    (Deal, {"id": None}, DecodeError, "at id: a required field is missing"),
+    (Deal, {}, TypeError, "Deal lacks its required attribute id"),
+    (Deal, {"id": None}, TypeError, "Deal lacks its required attribute id"),
+    (Agent, {"id": "a", "first_name": "A", "profile": {}}, TypeError, "attributes email, last_name, role_assignments"),
+    (Agent, {"id": "a", "emial": "a@example.com"}, TypeError, "Agent has no attribute 'emial'; did you mean 'email'"),
+    (Agent, {"role_assignments": [{}]}, TypeError, "RoleAssignment lacks its required attribute role"),
     (Deal, {"id": "d", "expiry_date": NOON}, TypeError, "Deal.expiry_date must be a date, not datetime"),
     (Deal, {"id": "d", "created_at": NOON}, ValueError, "must be an aware datetime"),
     (Deal, {"id": "d", "listing_contract": Quote()}, TypeError, "must be of type ListingContract, not Quote"),

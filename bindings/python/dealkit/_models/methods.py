@@ -18,7 +18,7 @@ from dealkit._core.builtin_types import to_builtin_types
 from dealkit._core.errors import sealed, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from typing import Any, ClassVar, Literal, Self
 
     from dealkit._models.unreadable import UnreadableField
@@ -85,8 +85,10 @@ def _to_raw_json(label: str, value: Any) -> Any:
     return unwrap(_native.raw_json(_encode_json(label, value)))
 
 
-def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Builds a model's JSON document from its attributes. A nested model may be given as a mapping."""
+def _build_document(model: Any, attributes: Mapping[str, Any], unchanged_names: Container[str] = ()) -> dict[str, Any]:
+    """Builds a model's JSON document from its attributes. A nested model may be given as a mapping. `unchanged_names` are
+    the fields that the caller takes from another model.
+    """
     label, fields = model.__name__, {name: (wire_name, kind) for name, wire_name, kind, *_ in model.__dealkit_fields__}
     extra = attributes.get("extra") or {}
     if not isinstance(extra, Mapping):
@@ -105,6 +107,14 @@ def _build_document(model: Any, attributes: Mapping[str, Any]) -> dict[str, Any]
             document[wire_name] = _to_json_value(f"{label}.{name}", kind, value)
         elif value not in ((), [], {}):
             raise ValueError(f"{label}.extra must not hold {wire_name}, which is given as {name}")
+    missing_names = [
+        name
+        for name, wire_name, _, presence, *_ in model.__dealkit_fields__
+        if presence == "required" and wire_name not in document and wire_name not in unchanged_names
+    ]
+    if missing_names:
+        plural = "s" if len(missing_names) > 1 else ""
+        raise TypeError(f"{label} lacks its required attribute{plural} {', '.join(missing_names)}")
     return document
 
 
@@ -117,12 +127,9 @@ def build_model(
     """Builds a model: writes its attributes and the unchanged JSON of another model to a document, and reads the
     document as if it were a response.
     """
-    return unwrap(
-        model._read(
-            _encode_json(model.__name__, {**(unchanged_json or {}), **_build_document(model, attributes)}),
-            on_unreadable,
-        )
-    )
+    unchanged_json = unchanged_json or {}
+    document = {**unchanged_json, **_build_document(model, attributes, unchanged_json)}
+    return unwrap(model._read(_encode_json(model.__name__, document), on_unreadable))
 
 
 def _replace_attributes(model: Any, changes: dict[str, Any]) -> Any:
