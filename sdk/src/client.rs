@@ -704,34 +704,26 @@ impl<C: Clone> ClientBuilder<C> {
         })
     }
 
-    /// Sets the base URL and the key from the environment, unless they are set.
+    /// Sets the base URL and the key from the environment, unless they are set or the environment lacks them.
     fn fill_from_environment(&mut self) -> Result<(), Error> {
         let variable = |name: &str| environment::read_variable(name).map_err(Error::config);
         if self.base_url.is_none() {
-            self.base_url = Some(variable(BASE_URL_VARIABLE)?.ok_or_else(|| {
-                Error::config(format!(
-                    "the environment variable {BASE_URL_VARIABLE} is not set"
-                ))
-            })?);
+            self.base_url = variable(BASE_URL_VARIABLE)?;
         }
         if self.key.is_some() {
             return Ok(());
         }
         let (key, file) = (SERVICE_KEY_VARIABLE, SERVICE_KEY_FILE_VARIABLE);
-        self.key = Some(match (variable(key)?, variable(file)?) {
-            (Some(key), None) => KeySource::Text(key),
-            (None, Some(file)) => KeySource::File(file.into()),
-            (None, None) => {
-                return Err(Error::config(format!(
-                    "neither of the environment variables {key} and {file} is set"
-                )));
-            }
+        self.key = match (variable(key)?, variable(file)?) {
+            (Some(key), None) => Some(KeySource::Text(key)),
+            (None, Some(file)) => Some(KeySource::File(file.into())),
+            (None, None) => None,
             (Some(_), Some(_)) => {
                 return Err(Error::config(format!(
                     "both of the environment variables {key} and {file} are set: set only one of them"
                 )));
             }
-        });
+        };
         Ok(())
     }
 
@@ -758,7 +750,7 @@ impl<C: Clone> ClientBuilder<C> {
         let Some(source) = &self.key else {
             return Err(missing_setting_error(
                 Setting::ServiceKey,
-                SERVICE_KEY_VARIABLE,
+                &format!("{SERVICE_KEY_VARIABLE} or {SERVICE_KEY_FILE_VARIABLE}"),
             ));
         };
         match other_service.filter(|other_service| other_service.keys.have_source(source)) {
@@ -826,11 +818,11 @@ impl ClientBuilder {
 
 opaque_debug!(ClientBuilder<C>);
 
-fn missing_setting_error(setting: Setting, variable: &'static str) -> Error {
-    Error::invalid_setting(
-        setting,
-        format!("is missing: set it, or {variable} with Client::from_env()"),
-    )
+fn missing_setting_error(setting: Setting, variables: &str) -> Error {
+    let advice = format!(
+        "is missing: set it, or set the environment variable {variables} and use from_env()"
+    );
+    Error::invalid_setting(setting, advice)
 }
 
 fn is_loopback(url: &Url) -> bool {

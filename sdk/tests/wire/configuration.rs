@@ -382,7 +382,7 @@ fn from_env_names_the_missing_or_invalid_variable() {
         (vec![url], "DEALKIT_SERVICE_KEY"),
         (
             vec![("DEALKIT_BASE_URL", ""), key],
-            "DEALKIT_BASE_URL is not set",
+            "base_url is missing: set it, or set the environment variable DEALKIT_BASE_URL",
         ),
         (
             vec![("DEALKIT_BASE_URL", "http://CANARY.example.com"), key],
@@ -394,7 +394,7 @@ fn from_env_names_the_missing_or_invalid_variable() {
                 ("DEALKIT_SERVICE_KEY", ""),
                 ("DEALKIT_SERVICE_KEY_FILE", ""),
             ],
-            "is set",
+            "service_key is missing: set it, or set the environment variable DEALKIT_SERVICE_KEY or DEALKIT_SERVICE_KEY_FILE",
         ),
         (
             vec![url, ("DEALKIT_SERVICE_KEY", "\"CANARY\"")],
