@@ -447,7 +447,7 @@ def test_the_page_reconnects_to_a_restarted_sandbox(visit: Visit, start: Callabl
         visit.send("retrieveDeal")
     expect(page.locator("#journal summary")).to_have_count(3)
     port = int(visit.sandbox.url.rsplit(":", 1)[1])
-    # Requests after the stop are refused, and one during the stop may be reset.
+    # After the stop, connections fail, and a request in flight may be reset.
     visit.expected_errors.append("net::ERR_")
     with page.expect_event("requestfailed"):
         page.route("**/__sandbox/faults", lambda route: route.abort("connectionreset"), times=1)
