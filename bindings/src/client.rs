@@ -65,7 +65,7 @@ fn configure_builder(settings: &Settings<'_, '_>) -> Result<ClientBuilder> {
     let certificates = match settings.path("ca_file")? {
         Some(path) => Some(fs::read(&path).map_err(|error| {
             let path = path.display();
-            Failure::Setting("ca_file", format!("{path} cannot be read: {error}"))
+            Failure::setting("ca_file", &format!("{path} cannot be read: {error}"))
         })?),
         None => None,
     };

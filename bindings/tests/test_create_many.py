@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import pickle
 import random
 import signal
@@ -14,6 +15,9 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
+import pandas
+import polars
+import pyarrow
 import pytest
 from conftest import (
     BOTH_CLIENTS,
@@ -124,7 +128,12 @@ WRONG: dict[str, tuple[Any, list[tuple[str, str]], str]] = {
     "not a number": (
         {**make_row(0), "phone": float("nan")},
         [("/phone", "wrong_type")],
-        "/phone: must be a string, got float (",
+        "/phone: must be a string, got an empty cell (float); leave it out instead (",
+    ),
+    "an empty cell of pandas": (
+        {**make_row(0), "date_of_birth": pandas.NaT, "image_url": pandas.NA},
+        [("/image_url", "wrong_type"), ("/date_of_birth", "wrong_type")],
+        "/image_url: must be a string, got an empty cell (NAType); leave it out instead (",
     ),
     "NaN among metadata": (
         {**make_row(0), "profile": {"client_metadata": {"a": float("nan")}}},
@@ -202,6 +211,72 @@ def test_an_invalid_row_is_an_error_of_that_row(client: Client, sandbox: Sandbox
         next(creations_raised)
     assert caught.value.index == 1
     assert [creation.index for creation in creations_raised] == [2]
+
+
+TABLE = {
+    "email": ["ada@example.com", "grace@example.com"],
+    "first_name": ["Ada", "Grace"],
+    "last_name": ["Lovelace", "Hopper"],
+    "phone": [None, "+15550100"],
+    "date_of_birth": [None, date(1906, 12, 9)],
+    "profile.external_id": ["1", None],
+    "profile.client_metadata": [{"a": 1}, None],
+}
+TABLES: list[Any] = [
+    pandas.DataFrame(TABLE),
+    pandas.DataFrame(TABLE).astype({"date_of_birth": "datetime64[ns]", "phone": "string"}),
+    polars.DataFrame(TABLE),
+    polars.DataFrame(TABLE).cast({"date_of_birth": polars.Datetime}),
+    pyarrow.table(TABLE),
+    polars.DataFrame(
+        {**TABLE, "profile": [{"external_id": "1", "tier": None}, {"external_id": None, "tier": None}]}
+    ).drop("profile.external_id"),
+]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_rows_of_a_data_frame(client: Client, sandbox: Sandbox, table: Any) -> None:
+    totals: list[int | None] = []
+    creations = client.agents.create_many(table, concurrency=1, progress=lambda _, total: totals.append(total))
+    assert [creation.result for creation in creations] == ["created", "created"] and totals[-1] == 2
+    ada, grace = (json.loads(request.body) for request in sandbox.requests)
+    name = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"}
+    assert ada == {**name, "profile": {"externalId": "1", "clientMetadata": {"a": 1}}}
+    assert grace["profile"] == {} and (grace["phone"], grace["date_of_birth"]) == ("+15550100", "1906-12-09")
+
+
+def test_invalid_data_frames(client: Client, sandbox: Sandbox) -> None:
+    frame = pandas.DataFrame({**TABLE, "phone": [15550100, math.nan]})
+    [error] = [creation.error for creation in client.agents.create_many(frame[:1], on_error="return")]
+    assert isinstance(error, ValidationError) and [violation.pointer for violation in error.errors] == ["/phone"]
+    for column, advice in {
+        "emial": "; did you mean 'email'?",
+        "tier": "; did you mean 'profile.tier'?",
+        "profile.shoe_size": "",
+        "Notes": "; drop or rename it",
+        5: "; drop or rename it",
+    }.items():
+        with pytest.raises(ValueError) as caught:
+            client.agents.create_many(frame.assign(**{str(column): "PERSONAL"}).rename(columns={"5": 5}))
+        assert str(caught.value).startswith(f"the column {column!r} is not a field of an agent{advice}")
+    assert not sandbox.requests
+    with pytest.raises(TypeError, match="or a table of pyarrow, not a TableWithoutRows"):
+        client.agents.create_many(as_any(TableWithoutRows()))
+
+
+def test_undocumented_fields_in_columns(client: Client, sandbox: Sandbox) -> None:
+    frame = polars.DataFrame(TABLE).with_columns(
+        polars.lit("x").alias("extra.a.b"),
+        polars.lit(1).alias("profile.extra.c"),
+        polars.lit("y").alias("profile.tier"),
+    )
+    list(client.agents.create_many(frame, concurrency=1))
+    body = json.loads(sandbox.requests[1].body)
+    assert body["a.b"] == "x" and body["profile"] == {"tier": "y", "c": 1}
+
+
+class TableWithoutRows:
+    columns = ("email",)
 
 
 def test_an_error_stops_sending_and_loses_no_result(client: Client, sandbox: Sandbox) -> None:
@@ -377,9 +452,10 @@ def test_a_creation_is_a_value(client: Client) -> None:
     (creation,) = client.agents.create_many(make_rows(1))
     assert creation == copy.copy(creation) == pickle.loads(pickle.dumps(creation))
     assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
-    assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, outcome='succeeded')"
+    assert repr(creation) == f"Creation(index=0, result='created', outcome='succeeded', agent_id={creation.agent_id!r})"
     failed: Creation[Agent] = Creation(index=3, error=APITimeoutError("POST /v1/agents: timed out"))
-    assert repr(failed) == "Creation(index=3, agent_id=None, outcome='unknown')"
+    text = "Creation(index=3, result='failed', outcome='unknown', agent_id=None, error=APITimeoutError)"
+    assert repr(failed) == text
     again = pickle.loads(pickle.dumps(failed))
     assert (again.index, again.outcome, str(again.error)) == (3, "unknown", str(failed.error))
     assert Creation[Agent](index=0, error=APIConnectionError(outcome="not_sent")).outcome == "not_sent"

@@ -123,8 +123,13 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
         case NotFoundError():
             return JSONResponse({"detail": "no such deal"}, 404)
         case ValidationError(errors=violations):
+            # The same form as FastAPI's own responses with this status.
             errors = [
-                {"pointer": violation.pointer, "detail": violation.detail}
+                {
+                    "type": violation.code,
+                    "loc": ["body", *violation.pointer.split("/")[1:]],
+                    "msg": violation.detail,
+                }
                 for violation in violations
             ]
             return JSONResponse({"detail": errors}, 422)
@@ -153,7 +158,9 @@ async def error_response(request: Request, error: Exception) -> JSONResponse:
         case AlreadyAttemptedError() | UnprocessableEntityError():
             # There is no agent. The caller can send the corrected agent with the
             # same key.
-            return JSONResponse({"detail": "the service rejects it"}, 422)
+            message = "the service rejects the agent"
+            errors = [{"type": "rejected", "loc": ["body"], "msg": message}]
+            return JSONResponse({"detail": errors}, 422)
         case LedgerError():
             # Nothing was sent: retry once the ledger can be used again.
             return JSONResponse({"detail": "the ledger cannot be used"}, 503)

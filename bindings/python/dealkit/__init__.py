@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dealkit import ledger as ledger
     from dealkit import testing as testing
     from dealkit._bulk.create_many import AsyncCreationIterator, CreationIterator
-    from dealkit._bulk.creation import Creation
+    from dealkit._bulk.creation import Creation, CreationOfRow
     from dealkit._bulk.retrieve_many import AsyncDealIterator, DealIterator
     from dealkit._client.client import AsyncClient, Client
     from dealkit._client.operations import AsyncOperations, Operations
@@ -77,6 +77,7 @@ __all__ = [
     "CreateAgentParams",
     "Creation",
     "CreationIterator",
+    "CreationOfRow",
     "Deal",
     "DealIterator",
     "DealkitError",

@@ -213,6 +213,12 @@ pub(crate) struct Writer {
     python_error: Option<PyErr>,
 }
 
+/// Returns whether a value stands for an empty cell of a data frame: NaN, or NaT or NA of pandas.
+fn is_empty_cell(value: &Bound<'_, PyAny>, actual_type: &str) -> bool {
+    let float = value.cast::<PyFloat>();
+    float.is_ok_and(|float| float.value().is_nan()) || matches!(actual_type, "NaTType" | "NAType")
+}
+
 impl Default for Writer {
     fn default() -> Self {
         Self {
@@ -269,6 +275,11 @@ impl Writer {
         let pointer = location.pointer();
         let expected = expected_kind(&pointer).filter(|_| self.is_create);
         let detail = match expected {
+            Some(expected) if is_empty_cell(value, &actual_type) => {
+                format!(
+                    "must be {expected}, got an empty cell ({actual_type}); leave it out instead"
+                )
+            }
             Some(expected) if pointer == DATE_POINTER && value.is_instance_of::<PyDateTime>() => {
                 format!("must be a date or {expected}, got {actual_type}; pass its .date()")
             }

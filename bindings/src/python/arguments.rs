@@ -113,9 +113,9 @@ pub(crate) fn parse_unreadable(value: &Bound<'_, PyAny>) -> Result<Unreadable> {
     match as_str(value) {
         Some("raise") => Ok(Unreadable::Error),
         Some("skip") => Ok(Unreadable::Skip),
-        _ => Err(Failure::Setting(
+        _ => Err(Failure::setting(
             "on_unreadable",
-            r#"must be "raise" or "skip""#.to_owned(),
+            r#"must be "raise" or "skip""#,
         )),
     }
 }
@@ -124,9 +124,10 @@ pub(crate) fn parse_unreadable(value: &Bound<'_, PyAny>) -> Result<Unreadable> {
 pub(crate) fn parse_duration(name: &str, seconds: f64) -> Result<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err(Failure::Config(format!(
-            "{name} must be a number of seconds, more than zero and finite"
-        ))),
+        _ => Err(Failure::setting(
+            name,
+            "must be a number of seconds, more than zero and finite",
+        )),
     }
 }
 
@@ -191,9 +192,7 @@ impl<'py> Settings<'_, 'py> {
         let seconds = self.number(name, NumberKind::Seconds)?;
         let delay = seconds.map(Duration::try_from_secs_f64).transpose();
         delay.map_err(|_| {
-            Failure::Config(format!(
-                "{name} must be a number of seconds, zero or more and finite"
-            ))
+            Failure::setting(name, "must be a number of seconds, zero or more and finite")
         })
     }
 
@@ -219,16 +218,19 @@ impl<'py> Settings<'_, 'py> {
             }
             NumberKind::Bool => is_bool,
         };
-        let name = format!("{name} must be {}", kind.description());
+        let expected = kind.description();
         match value.extract() {
             Ok(setting) if is_right_type => Ok(Some(setting)),
             // The message does not contain the value, which may be secret.
-            Err(_) if is_right_type && value.is_instance_of::<PyInt>() => Err(Failure::Config(
-                format!("{name}, not one so small or so large"),
+            Err(_) if is_right_type && value.is_instance_of::<PyInt>() => Err(Failure::setting(
+                name,
+                &format!("must be {expected}, not one so small or so large"),
             )),
             _ => {
                 let actual_type = type_name(&value);
-                Err(Failure::Type(format!("{name}, not {actual_type}")))
+                Err(Failure::Type(format!(
+                    "{name} must be {expected}, not {actual_type}"
+                )))
             }
         }
     }

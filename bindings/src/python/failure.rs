@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     /// A setting is invalid: a ConfigError with this message.
     Config(String),
     /// A setting is invalid: a ConfigError whose message is the setting's name followed by this text.
-    Setting(&'static str, String),
+    Setting(String, String),
     /// An argument has the wrong type: a TypeError.
     Type(String),
     /// An argument has an invalid value: a ValueError.
@@ -119,6 +119,11 @@ impl NativeFailure {
 }
 
 impl Failure {
+    /// Makes the failure for an invalid setting. The message is the setting's name followed by the problem.
+    pub(crate) fn setting(name: &str, problem: &str) -> Self {
+        Self::Setting(name.to_owned(), problem.to_owned())
+    }
+
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
         let attributes = PyDict::new(py);
         Ok(match self {

@@ -20,6 +20,7 @@ from dealkit import (
     CreateAgentParams,
     Creation,
     CreationIterator,
+    CreationOfRow,
     Deal,
     DealIterator,
     DealkitError,
@@ -151,7 +152,7 @@ def create_many(client: Client, rows: list[CreateAgentParams]) -> None:
         annotated: Creation[Agent] = creation
         assert_type(annotated.agent, Agent | None)
     creations.stop()
-    assert_type(creations.cancel(), list[Creation[Agent]])
+    assert_type(creations.cancel(), list[CreationOfRow[Agent]])
     with client.agents.create_many((params for params in rows), timeout=5, validate=False) as some:
         assert_type(next(some).agent, Agent | None)
     for known in client.agents.create_many(rows, ledger=Path("a.ndjson"), key=lambda row: row["email"]):
@@ -181,7 +182,7 @@ async def create_many_awaited(client: AsyncClient, rows: Iterable[CreateAgentPar
         assert_type(creation.agent, Agent | None)
         assert_type(creation.agent_id if creation.result == "created" else "", str)
     creations.stop()
-    assert_type(await creations.cancel(), list[Creation[Agent]])
+    assert_type(await creations.cancel(), list[CreationOfRow[Agent]])
     async with client.with_raw_response.agents.create_many(rows) as whole:
         assert_type((await anext(whole)).agent, RawResponse[Agent] | None)
 

@@ -22,7 +22,7 @@ pub(crate) fn escape_segment(id: &str) -> Result<String, ValidationError> {
         return Err(ValidationError::from_violation(Violation::new(
             "",
             ViolationCode::InvalidId,
-            "must not be empty, a single dot or two dots: no HTTP client can send those in a path",
+            "must not be empty, a single dot or two dots, which no HTTP client can send in a path",
         )));
     }
     Ok(utf8_percent_encode(id, ESCAPED).to_string())

@@ -118,7 +118,7 @@ async fn a_delay_beyond_the_timeout_ends_the_call_immediately() {
             let message = error.to_string();
             assert!(message.contains("(not retried: the wait of "), "{message}");
             assert!(
-                message.contains(" s exceeds the call's timeout)"),
+                message.contains(" s exceeds the remaining time of the call)"),
                 "{message}"
             );
         }
@@ -174,6 +174,14 @@ async fn an_error_names_the_last_response_before_it() {
         let error = retrieve(&client, RetryPolicy::new().max_retries(3)).await;
         assert_eq!(error.to_string(), format!("GET /v1/deals/{{id}}: {end}"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_ends_at_the_deadline_needs_no_reason_for_not_being_retried() {
+    let service = service(&[(0, None)]).await;
+    let client = service.builder().timeout(SECOND).build().unwrap();
+    let error = retrieve(&client, RetryPolicy::new().max_retries(3)).await;
+    assert_eq!(error.to_string(), "GET /v1/deals/{id}: timed out after 1 s");
 }
 
 /// Retries as often as the client's retry quota allows, while no time passes. Returns the number of retries.

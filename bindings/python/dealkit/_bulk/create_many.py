@@ -11,8 +11,9 @@ from warnings import warn
 
 from dealkit import _native
 from dealkit._bulk.callbacks import Resolver, check_resolve, key_function, make_key, make_label
-from dealkit._bulk.creation import Creation, CreationOfRow, make_creation
+from dealkit._bulk.creation import CreationOfRow, make_creation
 from dealkit._bulk.progress import make_display
+from dealkit._bulk.table_rows import iterate_table
 from dealkit._bulk.window import AsyncWindow, SyncWindow, Window, check_arguments
 from dealkit._calls.session import native_options
 from dealkit._core.arguments import check_bools, file_path
@@ -124,7 +125,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
         # Errors of rows that are not sent, by index, until the caller has the rows' results.
         self._rejections: dict[int, DealkitError] = {}
         # Results of `cancel`, by index.
-        self._cancelled_creations: dict[int, Creation[T]] = {}
+        self._cancelled_creations: dict[int, CreationOfRow[T]] = {}
         # True once the job has warned of a changed row.
         self._has_warned = False
         self._resolver = None if resolve is None else Resolver(resolve)
@@ -224,7 +225,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
                 if not self._ready_results:
                     return True
 
-    def _list_cancelled_results(self) -> list[Creation[T]]:
+    def _list_cancelled_results(self) -> list[CreationOfRow[T]]:
         """Returns the results of ``cancel``, in the order of their rows."""
         with self._lock:
             thread = get_ident()
@@ -300,7 +301,7 @@ class CreationIterator(_CreationIteratorBase[T], SyncWindow[CreationOfRow[T]]):
     __slots__ = ()
 
     @sealed
-    def cancel(self) -> list[Creation[T]]:
+    def cancel(self) -> list[CreationOfRow[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
         If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
@@ -334,7 +335,7 @@ class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[CreationOfRow[
 
     __slots__ = ()
 
-    async def cancel(self) -> list[Creation[T]]:
+    async def cancel(self) -> list[CreationOfRow[T]]:
         """Abandons the rows in flight, ends the iterator, and returns the rows taken but not yet returned, by index.
 
         If the response to a row has arrived, the row's result has the agent or the service's error. Otherwise
@@ -378,9 +379,13 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     if hasattr(rows, "columns"):
-        # A data frame, which would yield its columns instead of its rows.
-        advice = 'its rows are to_dict("records") in pandas, and to_dicts() in polars'
-        raise TypeError(f"rows must be an iterable of mappings, not a {kind}; {advice}")
+        # Iterating over a data frame would yield its columns instead of its rows.
+        table_rows = iterate_table(rows)
+        if table_rows is None:
+            raise TypeError(
+                f"rows must be an iterable of mappings, or a data frame of polars or pandas, or a table of pyarrow, not a {kind}"
+            )
+        return table_rows, len(rows)
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):
         raise TypeError(f"rows must be an iterable of mappings, not {kind}")
     return iter(rows), len(rows) if isinstance(rows, Sized) else None

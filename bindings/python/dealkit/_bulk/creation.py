@@ -29,7 +29,8 @@ _ARGUMENTS = ("index", "agent", "agent_id", "error", "key", "from_ledger", "ledg
 class Creation(Generic[T]):
     """The result of one row of ``client.agents.create_many``, or of ``create_once``.
 
-    Its repr shows no personal data. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
+    In annotations, ``CreationOfRow[Agent]`` lets type checkers infer from ``result`` which attributes are not None. The
+    repr shows no personal data. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
     error=APITimeoutError())``.
 
     >>> match creation.result:
@@ -124,8 +125,10 @@ class Creation(Generic[T]):
         return (_restore, self._arguments())
 
     def __repr__(self) -> str:
-        shown = f"index={self.index!r}, agent_id={self.agent_id!r}, outcome={self.outcome!r}"
-        return f"Creation({shown}{', from_ledger=True' if self.from_ledger else ''})"
+        shown = f"index={self.index!r}, result={self.result!r}, outcome={self.outcome!r}, agent_id={self.agent_id!r}"
+        # The error's own repr may have the title of an error response, which may repeat a sent value.
+        error = "" if self.error is None else f", error={type(self.error).__name__}"
+        return f"Creation({shown}{error}{', from_ledger=True' if self.from_ledger else ''})"
 
 
 if TYPE_CHECKING:

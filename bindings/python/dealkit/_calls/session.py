@@ -149,10 +149,13 @@ def _complete_from_environment(options: dict[str, Any]) -> dict[str, Any]:
 
             if names[0] in completed_options:
                 raise ConfigError(
-                    f"{' and '.join(names)} are both set, or both in the environment: set only one of them"
+                    f"{' and '.join(names)} are both set, or both in the environment: set only one of them",
+                    setting=names[0],
                 )
-            variable_names = " or ".join(variables.values())
-            raise ConfigError(f"{names[0]} is missing: pass it, or set the environment variable {variable_names}")
+            raise ConfigError(
+                f"{names[0]} is missing: pass it, or set the environment variable {' or '.join(variables.values())}",
+                setting=names[0],
+            )
     return completed_options
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ class ImportRun:
             self._awaited_rows[index] = row
             yield keyed_agent
 
-    def _cancel(self) -> list[Creation[Agent]]:
+    def _cancel(self) -> Sequence[Creation[Agent]]:
         """Cancels the rows in flight and returns their results. If a further Ctrl-C interrupts the cancellation,
         cancels again."""
         while True:

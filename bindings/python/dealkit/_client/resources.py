@@ -23,6 +23,7 @@ from dealkit._bulk.creation import (
 )
 from dealkit._bulk.progress import Progress
 from dealkit._bulk.retrieve_many import AsyncDealIterator, DealIterator
+from dealkit._bulk.table_rows import ArrowTable
 from dealkit._calls.session import Session
 from dealkit._client.validation import validate_agent
 from dealkit._core.errors import sealed, sealed_coroutine, unwrap
@@ -253,7 +254,7 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     @sealed
     def create_many(
         self,
-        rows: Iterable[CreateAgentParams],
+        rows: Iterable[CreateAgentParams] | ArrowTable,
         *,
         concurrency: int = 32,
         ordered: bool = True,
@@ -289,8 +290,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         ``AsyncClient``, await it. Both still work after an exception, including Ctrl-C, if you have assigned the
         iterator to a variable.
 
-        With a ledger (a local log of idempotency keys), a job survives a crash of its process or of the machine. Run
-        the job again with the same rows: it sends the rows that are new or were not sent, and returns the recorded
+        A job with a ledger, a local log of idempotency keys, survives a crash of its process or of the machine. If you
+        run the job again with the same rows, it sends the rows that are new or were not sent, and returns the recorded
         results of all other rows.
 
         >>> client.agents.create_many(rows, ledger="agents.ledger", key="email", on_error="return")
@@ -316,8 +317,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
         shows no e-mail addresses, but a person who can read it can check whether it contains a guessed key.
 
         Args:
-            rows: The agents: any iterable of mappings that ``create(**row)`` accepts; ``CreateAgentParams`` lists the
-                fields.
+            rows: The agents, as any iterable of mappings that ``create(**row)`` accepts (``CreateAgentParams`` lists the
+                fields). Or a data frame of polars or pandas, or a table of pyarrow, whose columns are named like the
+                fields, such as ``email`` and ``profile.tier``. Empty cells are left out.
             concurrency: The maximum number of creates in flight. It also limits the number of unknown outcomes after a
                 crash.
             ordered: Whether results are in the order of the rows, or in the order of arrival.

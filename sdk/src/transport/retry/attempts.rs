@@ -163,7 +163,6 @@ where
         ..
     } = call;
     let deadline = limits.now().saturating_add(timeout);
-    let time_left = || deadline.saturating_sub(limits.now());
     // The attempts that do not count as retries: the first, one after a stale connection, and one with a new key.
     let mut uncounted_attempts = 1;
     let (mut has_reconnected, mut has_retried_with_new_key) = (false, false);
@@ -212,9 +211,14 @@ where
         } else {
             None
         };
-        if let Some(late) = delay.take_if(|delay| *delay >= time_left()) {
+        let time_left = deadline.saturating_sub(limits.now());
+        let late_delay = delay.take_if(|delay| *delay >= time_left);
+        // An attempt that ended at the deadline needs no further reason.
+        if let Some(late) = late_delay.filter(|_| !time_left.is_zero()) {
             let wait = format_seconds(late);
-            error = error.not_retried(format!("the wait of {wait} exceeds the call's timeout"));
+            error = error.not_retried(format!(
+                "the wait of {wait} exceeds the remaining time of the call"
+            ));
         }
         has_taken_tokens = delay.is_some() && !is_uncounted && !error.is_overload();
         if has_taken_tokens && !limits.retry_quota().take_tokens(limits.now()) {
