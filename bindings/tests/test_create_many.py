@@ -452,9 +452,9 @@ def test_a_creation_is_a_value(client: Client) -> None:
     (creation,) = client.agents.create_many(make_rows(1))
     assert creation == copy.copy(creation) == pickle.loads(pickle.dumps(creation))
     assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
-    assert repr(creation) == f"Creation(index=0, result='created', outcome='succeeded', agent_id={creation.agent_id!r})"
+    assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, result='created', outcome='succeeded')"
     failed: Creation[Agent] = Creation(index=3, error=APITimeoutError("POST /v1/agents: timed out"))
-    text = "Creation(index=3, result='failed', outcome='unknown', agent_id=None, error=APITimeoutError)"
+    text = "Creation(index=3, agent_id=None, result='failed', outcome='unknown', error=APITimeoutError)"
     assert repr(failed) == text
     again = pickle.loads(pickle.dumps(failed))
     assert (again.index, again.outcome, str(again.error)) == (3, "unknown", str(failed.error))

@@ -125,7 +125,7 @@ class Creation(Generic[T]):
         return (_restore, self._arguments())
 
     def __repr__(self) -> str:
-        shown = f"index={self.index!r}, result={self.result!r}, outcome={self.outcome!r}, agent_id={self.agent_id!r}"
+        shown = f"index={self.index!r}, agent_id={self.agent_id!r}, result={self.result!r}, outcome={self.outcome!r}"
         # The error's own repr may have the title of an error response, which may repeat a sent value.
         error = "" if self.error is None else f", error={type(self.error).__name__}"
         return f"Creation({shown}{error}{', from_ledger=True' if self.from_ledger else ''})"
