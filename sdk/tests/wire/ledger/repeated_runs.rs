@@ -81,7 +81,7 @@ async fn new_rows_and_unsent_rows_are_sent(ledger: Ledger) {
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
         error_message(&results[1]),
-        "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent"
+        "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent now"
     );
     assert!(error_message(&results[4]).contains("(503 Service Unavailable)"));
     for (index, creation) in results.iter().enumerate() {
