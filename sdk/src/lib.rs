@@ -154,7 +154,8 @@
 //!
 //! The service key never shows in a `Debug`, an error text, a log or a trace, and neither does personal
 //! data: the `Debug` of every model hides names, addresses and the like, and errors name the fields of the
-//! specification and no others. `Serialize` writes everything.
+//! specification and no others. One exception: the title and detail of an error response, which the service writes
+//! and error texts repeat, may contain values that were sent. `Serialize` writes everything.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -34,18 +34,19 @@ fn example_command(example: &str, sandbox: &Sandbox) -> Command {
 
 /// Runs a program to its end and returns its standard output.
 fn output(program: &mut Command) -> String {
-    let name = PathBuf::from(program.get_program());
-    let output = program
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", name.display()));
-    let shown = String::from_utf8(output.stdout).unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{}: {shown}{errors}",
-        name.display()
-    );
+    let (code, shown, errors) = run_to_end(program);
+    assert_eq!(code, 0, "{program:?}: {shown}{errors}");
     shown
+}
+
+/// Runs a program to its end and returns its exit code, standard output and standard error.
+fn run_to_end(program: &mut Command) -> (i32, String, String) {
+    let output = program.output().unwrap();
+    let [shown, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let code = output.status.code();
+    let code = code.unwrap_or_else(|| panic!("{}: {shown}{errors}", output.status));
+    (code, shown, errors)
 }
 
 fn run(name: &str, sandbox: &Sandbox) -> String {
@@ -66,6 +67,16 @@ fn quickstart() {
         assert!(shown.contains(line), "{line} in {shown}");
     }
     assert_eq!(sandbox.agents().len(), 1);
+}
+
+#[test]
+fn an_error_that_main_returns_explains_itself() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut program = example_command("quickstart", &sandbox);
+    let (code, _, errors) = run_to_end(program.env("DEALKIT_SERVICE_KEY", "wrong-key"));
+    assert_eq!(code, 1);
+    let message = "Error: POST /v1/agents: 401 Unauthorized: ";
+    assert!(errors.starts_with(message), "{errors}");
 }
 
 #[test]
