@@ -254,15 +254,7 @@ fn a_disconnected_caller_leaves_no_unknown_outcome() {
         .enumerate()
     {
         sandbox.fail_next(Fault::hold()).unwrap();
-        let body = agent(0).to_string();
-        let mut caller = TcpStream::connect(&process.address).unwrap();
-        write!(
-            caller,
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-            content-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        let mut caller = send_create(&process, method, path);
         runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
         caller.shutdown(Shutdown::Write).unwrap();
         // Closing the connection drops the handler.
@@ -387,6 +379,54 @@ fn a_key_has_one_agent_despite_races_and_kills() {
     for keys in (0..KEYS).collect::<Vec<_>>().chunks(KEYS / 3) {
         let services = [(); 2].map(|()| start_service(&sandbox, &ledger));
         thread::scope(|scope| {
+/// The service completes the creates in flight, even without their callers, before it ends.
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_creates_finish() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    for signal in [Signal::INT, Signal::TERM] {
+        let sandbox = Sandbox::builder().start().unwrap();
+        let (mut process, client) = start_service(&sandbox, Path::new("unused"));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        sandbox.fail_next(Fault::hold().times(2)).unwrap();
+        let mut gone = send_create(&process, "POST", "/v1/agents");
+        runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
+        gone.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(gone.read(&mut [0]).unwrap(), 0);
+        let caller = thread::spawn(move || {
+            let call = client.request(Method::POST, ["agents"]).json(&agent(1));
+            call.send()
+        });
+        runtime.block_on(sandbox.wait_for_held(2, HANG)).unwrap();
+
+        kill_process(Pid::from_child(&process.process), signal).unwrap();
+        // The service has received the signal once it accepts no connection.
+        while TcpStream::connect(&process.address).is_ok() {
+            thread::yield_now();
+        }
+        assert_eq!(sandbox.release(), 2);
+        assert_eq!(caller.join().unwrap().unwrap().status(), 201, "{signal:?}");
+        let status = process.process.wait().unwrap();
+        assert!(status.success(), "{signal:?}: {status}");
+        assert_eq!(sandbox.agents().len(), 2, "{signal:?}");
+    }
+}
+
+/// Sends a create to the service, and returns the connection.
+fn send_create(process: &ServiceProcess, method: &str, path: &str) -> TcpStream {
+    let body = agent(0).to_string();
+    let mut caller = TcpStream::connect(&process.address).unwrap();
+    write!(
+        caller,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    caller
+}
+
             for (number, (mut process, client)) in services.into_iter().enumerate() {
                 let (first, last) = keys.split_at(keys.len() - 5 * number - 2);
                 scope.spawn(move || {
