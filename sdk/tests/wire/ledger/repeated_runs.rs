@@ -17,6 +17,7 @@ test_both_databases! {
     the_agent_of_an_unreadable_response_is_recorded
     a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails
     duplicate_and_missing_keys_are_rejected
+    a_rejected_service_key_stops_every_row_that_was_taken
     ;
 }
 
@@ -109,6 +110,25 @@ async fn the_agent_of_an_unreadable_response_is_recorded(ledger: Ledger) {
     assert!(sent.is_empty());
     assert_eq!(outcomes(&results), [(Succeeded, true)]);
     assert_eq!(results[0].agent_id().unwrap(), "a_0");
+}
+
+async fn a_rejected_service_key_stops_every_row_that_was_taken(ledger: Ledger) {
+    let mut peer = Peer::manual();
+    let reject = |_| Reply::Status(401);
+    let (results, sent) = run(&mut peer, &ledger, false, rows(20), reject).await;
+    let indexes: Vec<_> = results.iter().map(|creation| creation.index).collect();
+    assert!(indexes.iter().copied().eq(0..results.len()), "{indexes:?}");
+    assert!(results.len() < 20, "rows were taken after the rejection");
+    let stopped = results.iter().skip(sent.len());
+    let kinds: Vec<_> = stopped
+        .map(|creation| creation.result.as_ref().unwrap_err().kind())
+        .collect();
+    // A job with a ledger has taken more rows than are in flight.
+    assert!(kinds.len() > 1, "{kinds:?}");
+    assert!(
+        kinds.iter().all(|kind| *kind == ErrorKind::Stopped),
+        "{kinds:?}"
+    );
 }
 
 async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails(
