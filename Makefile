@@ -183,6 +183,7 @@ lint-rust: $(VENV)/bin/python
 	cargo clippy --package dealkit --no-default-features --features client -- -D warnings
 	cargo clippy --package dealkit --no-default-features --features arrow -- -D warnings
 	cargo clippy --package dealkit --features ledger -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --package dealkit --no-deps --features ledger
 	$(MAKE) docs
 
 lint-python: $(VENV)/package $(VENV)/tools

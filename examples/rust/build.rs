@@ -26,6 +26,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             let Some(program) = block.strip_prefix("rust\n") else {
                 continue;
             };
+            let introduction = parts.get(at - 1).copied().unwrap_or_default();
+            let paragraph = introduction.trim_end().rsplit("\n\n").next();
+            if paragraph.is_some_and(|text| text.contains("`src/main.rs`"))
+                && !program.contains("fn main() ")
+            {
+                let name = page.display();
+                return Err(
+                    format!("{name}: main.rs without main: {program}").into()
+                );
+            }
             let shows = match parts.get(at + 1..at + 3) {
                 Some([between, output]) if between.trim().is_empty() => {
                     output.strip_prefix("text\n")

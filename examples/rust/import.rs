@@ -2,10 +2,15 @@
 //! with the others. A ledger next to the file makes it safe to run again.
 //!
 //! Takes the file as an argument, and the service's URL and key from
-//! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`.
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+//! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`. The exit code is 1 if a row has
+//! no agent in the end.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example shows what it does"
+)]
 
-use std::{io, path::PathBuf, thread};
+use std::{io, path::PathBuf, process::ExitCode, thread};
 
 use dealkit::{
     AgentProfile, BrokerageId, CancelHandle, CreateAgent, Created, ErrorKind,
@@ -49,9 +54,11 @@ fn stop_on_ctrl_c(job: CancelHandle) -> io::Result<()> {
     thread::spawn(move || {
         runtime.block_on(async {
             while tokio::signal::ctrl_c().await.is_ok() {
-                match job.is_stopped() {
-                    false => job.stop(),
-                    true => job.cancel(),
+                if job.is_stopped() {
+                    job.cancel();
+                } else {
+                    job.stop();
+                    eprintln!("stopping: the rows in flight complete");
                 }
             }
         });
@@ -59,7 +66,7 @@ fn stop_on_ctrl_c(job: CancelHandle) -> io::Result<()> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let file = std::env::args_os().nth(1).ok_or("which file?")?;
     let file = PathBuf::from(file);
     let mut reader = csv::Reader::from_path(&file)?;
@@ -82,7 +89,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = Client::from_env()?.agents().create_many(rows);
     let creations = job.ledger(&ledger, "email").into_iter();
     stop_on_ctrl_c(creations.cancel_handle())?;
+    let mut done = 0;
     for creation in creations {
+        done += usize::from(creation.result.is_ok());
         let line = lines[creation.index];
         match creation.result {
             Ok(Created::Now(agent)) => {
@@ -99,5 +108,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Err(error) => println!("line {line}: {}: {error}", error.outcome()),
         }
     }
-    Ok(())
+    // A stopped job has not taken all rows.
+    println!("{done} of {} rows have an agent", lines.len());
+    Ok(if done == lines.len() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

@@ -10,6 +10,8 @@
     reason = "an example shows what it does"
 )]
 
+use std::io;
+
 use axum::{
     Json, Router,
     extract::{FromRequest, Path, Request, State},
@@ -25,7 +27,9 @@ use dealkit::{
     UnknownFields, ledger::Ledger,
 };
 use serde_json::json;
-use tokio::{net::TcpListener, task::JoinError};
+#[cfg(unix)]
+use tokio::signal::unix;
+use tokio::{net::TcpListener, signal, task::JoinError};
 use tokio_util::task::TaskTracker;
 
 #[tokio::main]
@@ -38,6 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         creates: TaskTracker::new(),
     };
     let creates = shared.creates.clone();
+    let shutdown = shutdown_signal()?;
     let service = Router::new()
         .route("/v1/agents", post(create_agent))
         .route("/v1/agents/{key}", put(create_agent_once))
@@ -46,15 +51,29 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     let server = axum::serve(listener, service);
-    server.with_graceful_shutdown(wait_for_ctrl_c()).await?;
+    server.with_graceful_shutdown(shutdown).await?;
     // Creates whose callers have disconnected end at their timeouts.
     creates.close();
     creates.wait().await;
     Ok(())
 }
 
-async fn wait_for_ctrl_c() {
-    let _ = tokio::signal::ctrl_c().await;
+/// Waits for Ctrl-C or, as containers are stopped, for SIGTERM.
+fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut signals = unix::signal(unix::SignalKind::terminate())?;
+    let terminated = async move {
+        #[cfg(unix)]
+        signals.recv().await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    };
+    Ok(async {
+        tokio::select! {
+            _ = signal::ctrl_c() => {}
+            () = terminated => {}
+        }
+    })
 }
 
 /// State shared by all requests.

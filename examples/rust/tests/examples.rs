@@ -34,18 +34,19 @@ fn example_command(example: &str, sandbox: &Sandbox) -> Command {
 
 /// Runs a program to its end and returns its standard output.
 fn output(program: &mut Command) -> String {
-    let name = PathBuf::from(program.get_program());
-    let output = program
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", name.display()));
-    let shown = String::from_utf8(output.stdout).unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{}: {shown}{errors}",
-        name.display()
-    );
+    let (code, shown, errors) = run_to_end(program);
+    assert_eq!(code, 0, "{program:?}: {shown}{errors}");
     shown
+}
+
+/// Runs a program to its end and returns its exit code, standard output and standard error.
+fn run_to_end(program: &mut Command) -> (i32, String, String) {
+    let output = program.output().unwrap();
+    let [shown, errors] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let code = output.status.code();
+    let code = code.unwrap_or_else(|| panic!("{}: {shown}{errors}", output.status));
+    (code, shown, errors)
 }
 
 fn run(name: &str, sandbox: &Sandbox) -> String {
@@ -66,6 +67,16 @@ fn quickstart() {
         assert!(shown.contains(line), "{line} in {shown}");
     }
     assert_eq!(sandbox.agents().len(), 1);
+}
+
+#[test]
+fn an_error_that_main_returns_explains_itself() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let mut program = example_command("quickstart", &sandbox);
+    let (code, _, errors) = run_to_end(program.env("DEALKIT_SERVICE_KEY", "wrong-key"));
+    assert_eq!(code, 1);
+    let message = "Error: POST /v1/agents: 401 Unauthorized: ";
+    assert!(errors.starts_with(message), "{errors}");
 }
 
 #[test]
@@ -115,11 +126,25 @@ fn import() {
         joan@example.com,Joan,\"Clarke\nMurray\",,,,\n\
         mary@example.com,Mary,,,,,\n";
     std::fs::write(&file, rows).unwrap();
-    let shown = output(example_command("import", &sandbox).arg(&file));
-    let again = output(example_command("import", &sandbox).arg(&file));
+    let import = || run_to_end(example_command("import", &sandbox).arg(&file));
+    let (code, shown, _) = import();
+    assert_eq!(code, 1, "{shown}");
+    let (_, again, _) = import();
+    // Without the invalid rows.
+    let rows: String = rows
+        .split_inclusive('\n')
+        .filter(|line| !line.contains(",,AGNT,") && !line.starts_with("mary"))
+        .collect();
+    std::fs::write(&file, rows).unwrap();
+    let (code, complete, _) = import();
+    assert_eq!(code, 0, "{complete}");
+    assert!(
+        complete.ends_with("\n2 of 2 rows have an agent\n"),
+        "{complete}"
+    );
     std::fs::remove_dir_all(folder).unwrap();
     let lines: Vec<&str> = shown.lines().collect();
-    let [first, last_name, role, joan, last] = lines[..] else {
+    let [first, last_name, role, joan, last, count] = lines[..] else {
         panic!("{shown}");
     };
     assert!(first.starts_with("line 2: created "), "{shown}");
@@ -130,8 +155,58 @@ fn import() {
     );
     assert!(joan.starts_with("line 4: created "), "{shown}");
     assert!(last.starts_with("line 6: /last_name: "), "{shown}");
+    assert_eq!(count, "2 of 4 rows have an agent");
     assert!(again.starts_with("line 2: already created\n"), "{again}");
     assert_eq!(sandbox.agents().len(), 2);
+}
+
+/// Rows that a stopped job has not taken are no success.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stopped_import_fails() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let sandbox = Sandbox::builder().start().unwrap();
+    let folder = new_folder("stopped-import");
+    let file = folder.join("agents.csv");
+    let rows = (0..200).map(|row| format!("agent{row}@example.com,Ada,Lovelace,,,,\n"));
+    let header = "email,first_name,last_name,role,born,brokerage,tier\n".to_owned();
+    let table: String = std::iter::once(header).chain(rows).collect();
+    std::fs::write(&file, table).unwrap();
+    sandbox.fail_next(Fault::hold().forever()).unwrap();
+    let mut program = example_command("import", &sandbox);
+    let program = program.arg(&file).stdout(Stdio::piped());
+    let mut process = program.stderr(Stdio::piped()).spawn().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
+    while !catches(&process, Signal::INT) {
+        thread::yield_now();
+    }
+
+    kill_process(Pid::from_child(&process), Signal::INT).unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(process.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("stopping: "), "{line}");
+    sandbox.clear_faults();
+    sandbox.release();
+    let output = process.wait_with_output().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    let created = sandbox.agents().len();
+    let count = format!("\n{created} of 200 rows have an agent\n");
+    assert!(created > 0 && shown.ends_with(&count), "{shown}");
+}
+
+/// Returns true if the process has a handler for the signal.
+#[cfg(target_os = "linux")]
+fn catches(process: &Child, signal: rustix::process::Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let mut lines = status.lines();
+    let caught = lines.find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    caught & (1 << (signal.as_raw() - 1)) != 0
 }
 
 /// Time limit for events that always happen. It ends tests that hang.
@@ -243,15 +318,7 @@ fn a_disconnected_caller_leaves_no_unknown_outcome() {
         .enumerate()
     {
         sandbox.fail_next(Fault::hold()).unwrap();
-        let body = agent(0).to_string();
-        let mut caller = TcpStream::connect(&process.address).unwrap();
-        write!(
-            caller,
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-            content-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        let mut caller = send_create(&process, method, path);
         runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
         caller.shutdown(Shutdown::Write).unwrap();
         // Closing the connection drops the handler.
@@ -310,6 +377,54 @@ fn the_service_explains_errors_to_its_callers() {
     assert_eq!(busy.status().unwrap(), 503);
     assert_eq!(busy.retry_after().unwrap(), Duration::from_secs(600));
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The service completes the creates in flight, even without their callers, before it ends.
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_creates_finish() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    for signal in [Signal::INT, Signal::TERM] {
+        let sandbox = Sandbox::builder().start().unwrap();
+        let (mut process, client) = start_service(&sandbox, Path::new("unused"));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        sandbox.fail_next(Fault::hold().times(2)).unwrap();
+        let mut gone = send_create(&process, "POST", "/v1/agents");
+        runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
+        gone.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(gone.read(&mut [0]).unwrap(), 0);
+        let caller = thread::spawn(move || {
+            let call = client.request(Method::POST, ["agents"]).json(&agent(1));
+            call.send()
+        });
+        runtime.block_on(sandbox.wait_for_held(2, HANG)).unwrap();
+
+        kill_process(Pid::from_child(&process.process), signal).unwrap();
+        // The service has received the signal once it accepts no connection.
+        while TcpStream::connect(&process.address).is_ok() {
+            thread::yield_now();
+        }
+        assert_eq!(sandbox.release(), 2);
+        assert_eq!(caller.join().unwrap().unwrap().status(), 201, "{signal:?}");
+        let status = process.process.wait().unwrap();
+        assert!(status.success(), "{signal:?}: {status}");
+        assert_eq!(sandbox.agents().len(), 2, "{signal:?}");
+    }
+}
+
+/// Sends a create to the service, and returns the connection.
+fn send_create(process: &ServiceProcess, method: &str, path: &str) -> TcpStream {
+    let body = agent(0).to_string();
+    let mut caller = TcpStream::connect(&process.address).unwrap();
+    write!(
+        caller,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    caller
 }
 
 /// Starts one process of the service.

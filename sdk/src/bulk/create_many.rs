@@ -84,8 +84,13 @@ const DEFAULT_CONCURRENCY: usize = 32;
 /// # When the service rejects the service key
 ///
 /// After a 401 or 403, every later row would most likely get the same response. So the job stops: the rows in flight complete,
-/// the next row gets an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and the stream ends.
-/// Later rows have not been taken from the iterator: continue from there.
+/// each row already taken gets an error of kind [`Stopped`](crate::ErrorKind::Stopped) and the outcome `NotSent`, and the stream
+/// ends. Later rows have not been taken from the iterator: continue from the first row that was not sent.
+///
+/// # When no connection can be made
+///
+/// The job goes through all rows, and each fails with the outcome `NotSent` after its own retries. A long job should
+/// [`stop`](CreateStream::stop) after several such errors in a row.
 ///
 /// # Stopping early
 ///

@@ -39,7 +39,8 @@ use crate::{
 ///
 /// Dropping the future of the create cancels it, as for any [`Call`]. If the request has been sent by then, the outcome of the
 /// key is unknown until you find out whether the agent exists, and [resolve](Ledger::resolve) the key. Web frameworks drop a
-/// handler when its caller closes the connection. So [detach](CreateOnce::detached) a create that a handler sends.
+/// handler when its caller closes the connection. So let a create that a handler sends continue in a task: see
+/// [`detached`](CreateOnce::detached).
 #[must_use = "a call does nothing until it is awaited or sent"]
 #[doc(alias("idempotency", "exactly once"))]
 pub struct CreateOnce<T = Agent, M = Async> {
@@ -331,7 +332,8 @@ impl<T: Send + 'static> CreateOnce<T> {
     ///
     /// Use this in web handlers, which are dropped when their caller closes the connection: cancelling a create whose request
     /// has been sent makes the outcome of its key unknown. A detached create records its outcome, which the next call with the
-    /// key returns.
+    /// key returns. A service with a graceful shutdown spawns its creates on a
+    /// [`TaskTracker`](https://docs.rs/tokio-util/latest/tokio_util/task/struct.TaskTracker.html) instead, and waits for it.
     ///
     /// ```no_run
     /// # async fn example(client: dealkit::Client, request: dealkit::CreateAgent) -> Result<(), dealkit::Error> {

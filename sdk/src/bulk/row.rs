@@ -23,7 +23,8 @@ use crate::{
 
 /// The result of one row of a [`CreateMany`](crate::CreateMany).
 ///
-/// `Debug` shows no personal data. [`CreateMany`](crate::CreateMany) has an example.
+/// `Debug` shows no personal data except identifiers and the title and detail of an error response, which the service writes.
+/// [`CreateMany`](crate::CreateMany) has an example.
 #[non_exhaustive]
 pub struct Creation<T = Agent> {
     /// The index of the row in the input, from 0.

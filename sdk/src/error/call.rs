@@ -33,9 +33,10 @@ const MAX_BODY: usize = 64 * 1024;
 /// The error of a call, or of building a client.
 ///
 /// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status,
-/// title, detail and request id of the response, if there was one. It never shows the service key, an identifier, or any other
-/// value that was sent or received. `source()` returns an error whose text is not in the message, if there is one: the error of
-/// an underlying library, or of one of your functions.
+/// title, detail and request id of the response, if there was one. It never shows the service key. Only the title and the detail,
+/// which the service writes, may repeat values that were sent. `Debug` begins with this line, so a `main` that returns the error
+/// prints it. `source()` returns an error whose text is not in the message, if there is one: the error of an underlying library,
+/// or of one of your functions.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -654,13 +655,13 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.kind())
-            .field("outcome", &self.outcome())
-            .field("attempts", &self.0.attempts.count)
-            .field("status", &self.status())
-            .field("message", &format_args!("{self}"))
-            .finish_non_exhaustive()
+        write!(
+            f,
+            "{self} (kind: {}, outcome: {}, attempts: {})",
+            self.kind(),
+            self.outcome(),
+            self.attempts()
+        )
     }
 }
 

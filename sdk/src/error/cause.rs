@@ -142,7 +142,7 @@ impl Cause {
                 }
             }
             Cause::IdempotencyKeyReused { .. } => "an agent was created earlier with this idempotency key from other data; \
-                 nothing was sent. The API cannot change an agent: if this is another agent, give it a key of its own"
+                 nothing was sent now. The API cannot change an agent: if this is another agent, give it a key of its own"
                 .into(),
             Cause::DuplicateKey(first) => format!(
                 "not sent: the row at index {first} in this job has the same key; with a ledger, each row needs a key of \
@@ -269,13 +269,13 @@ fn describe_recorded(
         ),
     };
     match outcome {
-        Outcome::Succeeded => "the agent was created earlier; nothing was sent".to_owned(),
+        Outcome::Succeeded => "the agent was created earlier; nothing was sent now".to_owned(),
         Outcome::Rejected => {
-            format!("the service rejected it earlier{status}{reason}; nothing was sent")
+            format!("the service rejected it earlier{status}{reason}; nothing was sent now")
         }
         Outcome::NotSent | Outcome::Unknown => format!(
-            "it was sent earlier, and its outcome is unknown{status}{resolution}; nothing was sent. Find out whether the agent \
-             exists, and resolve the row"
+            "it was sent earlier, and its outcome is unknown{status}{resolution}; nothing was sent now. Find out whether the \
+             agent exists, and resolve the row"
         ),
     }
 }

@@ -4,7 +4,7 @@
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use dealkit::{
-    AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome,
+    AgentProfile, CallOptions, CreateAgent, Creation, Error, ErrorKind, Json, Outcome, RetryPolicy,
     ValidationError, blocking,
 };
 use futures_util::FutureExt as _;
@@ -12,8 +12,8 @@ use futures_util::StreamExt as _;
 
 use crate::{
     peer::{
-        Blackhole, Http1, Peer, PendingRequest, Requests, Step, VALID_BODY, assert_pending, client,
-        runtime, until, wait_until_idle,
+        Blackhole, Http1, Peer, PendingRequest, Requests, Step, VALID_BODY, assert_pending,
+        builder, client, runtime, unreachable_url, until, wait_until_idle,
     },
     rows::{self, broken, number, request as row},
 };
@@ -155,6 +155,22 @@ async fn a_401_or_403_stops_the_job_and_the_first_row_not_sent_reports_it() {
         assert_eq!(error.status().unwrap().as_u16(), status);
         assert!(!error.is_authentication() && !error.may_have_acted());
         assert!(peer.try_next().is_none(), "more was sent");
+    }
+}
+
+/// A service that is down stops no job: each row is tried.
+#[tokio::test]
+async fn without_a_connection_every_row_is_taken_and_not_sent() {
+    let client = builder(&unreachable_url()).retry(RetryPolicy::never());
+    let job = client.build().unwrap().agents().create_many(rows(0..3));
+    let completed = job.concurrency(1).stream().collect::<Vec<_>>().await;
+    assert_eq!(
+        outcomes(&completed),
+        [0, 1, 2].map(|index| (index, Outcome::NotSent))
+    );
+    for creation in completed {
+        let error = creation.result.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Connect, 1));
     }
 }
 

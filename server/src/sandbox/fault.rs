@@ -320,9 +320,9 @@ impl Fault {
         self
     }
 
-    /// Applies the fault only to requests with this method, such as `POST`.
+    /// Applies the fault only to requests with this method, such as `"POST"` or `Method::POST`.
     /// [`Service::fail_next`](crate::Service::fail_next) fails if the [`path`](Self::path) does not allow the method.
-    pub fn method(mut self, method: impl Into<String>) -> Self {
+    pub fn method(mut self, method: impl AsRef<str>) -> Self {
         self.pattern = self.pattern.method(method);
         self
     }

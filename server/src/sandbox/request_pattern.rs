@@ -102,9 +102,9 @@ impl RequestPattern {
         Self::default()
     }
 
-    /// Matches only requests with this method, such as `POST`.
-    pub fn method(mut self, method: impl Into<String>) -> Self {
-        self.method = Some(method.into());
+    /// Matches only requests with this method, such as `"POST"` or `Method::POST`.
+    pub fn method(mut self, method: impl AsRef<str>) -> Self {
+        self.method = Some(method.as_ref().to_owned());
         self
     }
 

@@ -10,6 +10,7 @@ use crate::support::{
     AGENT, HANG, KEY, Line, connect, create, create_agent, get_deal, http2::Http2, line, post_head,
     read_response, retrieve_deal, send, until,
 };
+use dealkit::Method;
 use dealkit_server::{AfterCut, Cut, Fault, Sandbox, SandboxBuilder, Tls};
 use serde_json::json;
 use tokio::time::sleep;
@@ -593,7 +594,7 @@ fn released_requests_get_their_responses() {
         .fail_next(Fault::hold().method("POST").times(2))
         .unwrap();
     sandbox
-        .fail_next(Fault::status(418).held().method("POST"))
+        .fail_next(Fault::status(418).held().method(Method::POST))
         .unwrap();
     let mut callers: Vec<_> = (1..=3)
         .map(|count| {

@@ -1,7 +1,7 @@
 //! Verification of requests: the matching of headers and bodies, and the messages.
 
 use crate::support::{AGENT, KEY, Received, build_request, create, get_deal, retrieve_deal, send};
-use dealkit::Json;
+use dealkit::{Json, Method};
 use dealkit_server::{Fault, RequestPattern, Sandbox, VerifyError};
 use serde_json::json;
 
@@ -53,7 +53,9 @@ fn a_body_contains_the_expected_object() {
 #[test]
 fn a_message_lists_the_requests_without_values() {
     let sandbox = Sandbox::builder().start().unwrap();
-    let creates = RequestPattern::new().method("POST").path("/v1/agents");
+    let creates = RequestPattern::new()
+        .method(Method::POST)
+        .path("/v1/agents");
     sandbox.verify(0, creates.clone()).unwrap();
     let error = sandbox.verify(1, creates.clone()).unwrap_err();
     let expected = "expected 1 request: POST /v1/agents; found 0. No request has arrived.";

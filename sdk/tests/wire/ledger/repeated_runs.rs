@@ -17,6 +17,7 @@ test_both_databases! {
     the_agent_of_an_unreadable_response_is_recorded
     a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails
     duplicate_and_missing_keys_are_rejected
+    a_rejected_service_key_stops_every_row_that_was_taken
     ;
 }
 
@@ -81,7 +82,7 @@ async fn new_rows_and_unsent_rows_are_sent(ledger: Ledger) {
     assert_eq!(error.status().unwrap(), 422);
     assert_eq!(
         error_message(&results[1]),
-        "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent"
+        "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent now"
     );
     assert!(error_message(&results[4]).contains("(503 Service Unavailable)"));
     for (index, creation) in results.iter().enumerate() {
@@ -109,6 +110,25 @@ async fn the_agent_of_an_unreadable_response_is_recorded(ledger: Ledger) {
     assert!(sent.is_empty());
     assert_eq!(outcomes(&results), [(Succeeded, true)]);
     assert_eq!(results[0].agent_id().unwrap(), "a_0");
+}
+
+async fn a_rejected_service_key_stops_every_row_that_was_taken(ledger: Ledger) {
+    let mut peer = Peer::manual();
+    let reject = |_| Reply::Status(401);
+    let (results, sent) = run(&mut peer, &ledger, false, rows(20), reject).await;
+    let indexes: Vec<_> = results.iter().map(|creation| creation.index).collect();
+    assert!(indexes.iter().copied().eq(0..results.len()), "{indexes:?}");
+    assert!(results.len() < 20, "rows were taken after the rejection");
+    let stopped = results.iter().skip(sent.len());
+    let kinds: Vec<_> = stopped
+        .map(|creation| creation.result.as_ref().unwrap_err().kind())
+        .collect();
+    // A job with a ledger has taken more rows than are in flight.
+    assert!(kinds.len() > 1, "{kinds:?}");
+    assert!(
+        kinds.iter().all(|kind| *kind == ErrorKind::Stopped),
+        "{kinds:?}"
+    );
 }
 
 async fn a_row_that_may_have_been_created_stays_unresolved_when_sending_it_again_fails(
