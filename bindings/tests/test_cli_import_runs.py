@@ -179,7 +179,18 @@ def test_a_lost_ledger_with_unknown_rows_is_noticed(imports: TableImport) -> Non
     imports.write(2)
     imports.sandbox.fail_next(process_then_reset=True, times=2, method="POST")
     assert imports().code == 1
-    (imports.folder / imports.ledger()).unlink()
+    lost_ledger = imports.folder / imports.ledger()
+    lost_ledger.unlink()
+    report = imports.folder / "agents.csv.report.csv"
+    before = report.read_bytes()
+    for options in (["--dry-run"], []):
+        completed = imports(*options)
+        journal = f"{lost_ledger.name}-journal"
+        assert completed.code == 2 and f"the file is missing, but {journal}" in completed.stderr
+        assert "look for it in the recycle bin" in completed.stderr and "exist yet: no row" not in completed.stdout
+    assert report.read_bytes() == before
+    # Without the journal, only the report shows that the ledger was lost.
+    (imports.folder / journal).unlink()
     completed = imports()
     assert "says that 2 of these rows were created, or may have been" in completed.stdout
     assert completed.code == 2 and len(imports.sandbox.agents) == 2
@@ -776,6 +787,7 @@ def test_an_import_stops_if_its_ledger_is_deleted(imports: TableImport) -> None:
     created = len(sandbox.agents)
     assert IMMEDIATE <= parse_counts(completed.stdout)["created"] <= created < ROWS
 
+    (imports.folder / "l.ledger-journal").unlink()
     completed = imports(*options)
     assert completed.code == 2 and "--yes cannot confirm" in completed.stderr
     created = [*imports.outcomes().values()].count("created")

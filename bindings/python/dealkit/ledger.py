@@ -171,7 +171,7 @@ def look_up(
     """Looks up rows by their idempotency keys. Returns a result for each key, in order.
 
     The result is None for a row that the next run sends. The function changes nothing, and jobs may have the ledger
-    open. A ledger that does not exist counts as empty.
+    open. A ledger that does not exist yet counts as empty.
 
     >>> ledger.look_up("agents.ledger", ["ada@example.com", "joan@example.com"], key_name="email")
     [LedgerRow(outcome='succeeded', agent_id='a_1', status_code=None, in_flight=False), None]
@@ -188,8 +188,8 @@ def look_up(
             (False).
 
     Raises:
-        LedgerError: The ledger cannot be read, is not a ledger, or is for a different service or for keys with a
-            different name.
+        LedgerError: The ledger cannot be read, was lost, is not a ledger, or is for a different service or for keys
+            with a different name.
     """
     if service is not None and not isinstance(service, str):
         raise TypeError(f"service must be a base URL, not {type(service).__name__}")

@@ -24,8 +24,11 @@ struct Inner {
 /// Shown in place of a database URL that is not parsed, because any part of it may be a password.
 pub(super) const HIDDEN_URL: &str = "postgresql://…";
 
+/// The events after which the name of a ledger's file no longer leads to the file that was opened.
+pub(super) const MOVED_OR_REPLACED: &str = "moved, deleted or replaced";
+
 /// The file or database of a ledger, as messages show it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LedgerLocation {
     File(PathBuf),
     /// The URL of a database, without its user and password.
@@ -50,7 +53,7 @@ named_enum! {
         NewerFormat = "newer_format",
         /// The ledger was changed by something other than dealkit, or damaged by the disk.
         Broken = "broken",
-        /// The ledger was moved, deleted or replaced while it was open.
+        /// The ledger was moved, deleted or replaced.
         Moved = "moved",
         /// An entry to be recorded is invalid or contradicts the ledger. [`LedgerError::index`] is its position, if there are
         /// several.
@@ -85,6 +88,8 @@ pub(super) enum Cause {
     SecondName(&'static str),
     /// The file or the tables were moved, deleted or replaced. The text says which, such as `deleted`.
     Moved(&'static str),
+    /// The file is missing, but it existed: the file with this name, which belongs to it, is still next to it.
+    Missing(String),
     /// The base URL to be recorded is invalid.
     InvalidBaseUrl(Cow<'static, str>),
     InvalidDatabaseUrl(&'static str),
@@ -153,7 +158,7 @@ impl LedgerError {
             | Cause::Unsupported(_) => LedgerErrorKind::NotALedger,
             Cause::NewerFormat(_) => LedgerErrorKind::NewerFormat,
             Cause::Broken(_) => LedgerErrorKind::Broken,
-            Cause::Moved(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
+            Cause::Moved(_) | Cause::Missing(_) | Cause::LockDeleted => LedgerErrorKind::Moved,
             Cause::InvalidBaseUrl(_) | Cause::Rejected(..) => LedgerErrorKind::Rejected,
             Cause::Io(_) | Cause::Thread(_) | Cause::Denied(_) => LedgerErrorKind::Io,
             Cause::Unreachable(_) | Cause::LeaseLost => LedgerErrorKind::Unreachable,
@@ -165,7 +170,7 @@ impl LedgerError {
     pub(super) fn is_final(&self) -> bool {
         matches!(
             self.0.cause,
-            Cause::Broken(_) | Cause::Moved(_) | Cause::LockDeleted
+            Cause::Broken(_) | Cause::Moved(_) | Cause::Missing(_) | Cause::LockDeleted
         )
     }
 
@@ -259,6 +264,12 @@ impl Cause {
             Cause::Moved(how) => format!(
                 "{subject} was {how} while it was open, and nothing more was sent. Put it back before you start the program \
                  again: without it, every agent would be created again"
+            ),
+            Cause::Missing(part) => format!(
+                "the file is missing, but {part}, which belongs to it, is still there. Nothing was sent: a new ledger would create \
+                 every agent again. Put the file back. If it is lost, move {part} to another folder, restore a backup, and mark \
+                 the rows sent after it was made as unknown. Only if none of these rows was ever sent, name a ledger that does \
+                 not exist yet"
             ),
             Cause::InvalidDatabaseUrl(fault) => format!(
                 "the database URL is invalid: {fault}. Expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE"

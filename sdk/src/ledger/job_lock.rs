@@ -130,25 +130,34 @@ pub(super) fn is_alive(ledger: &Path, number: i64) -> bool {
 
 /// Removes the files of jobs that were killed.
 fn remove_leftover_files(ledger: &Path) {
-    let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else {
-        return;
-    };
-    // A file name need not be valid UTF-8.
-    let prefix = [name.as_encoded_bytes(), JOB_SUFFIX.as_bytes()].concat();
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let rest = name.as_encoded_bytes().strip_prefix(&prefix[..]);
-        let number = rest.and_then(|rest| str::from_utf8(rest.get(..16)?).ok());
-        let Some(number) = number else {
-            continue;
-        };
-        if let Ok(number) = u64::from_str_radix(number, 16)
-            && !is_alive(ledger, number.cast_signed())
-        {
-            let _ = fs::remove_file(entry.path());
+    for (number, path) in find_job_files(ledger) {
+        if !is_alive(ledger, number) {
+            let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Finds a lock file of a job, alive or killed. A job creates its lock file only once the ledger exists.
+pub(super) fn find_lock_file(ledger: &Path) -> Option<PathBuf> {
+    let is_lock_file = |(number, path): &(i64, PathBuf)| *path == lock_path(ledger, *number);
+    let (_, path) = find_job_files(ledger).find(is_lock_file)?;
+    Some(path)
+}
+
+/// Finds the lock files of a ledger's jobs and the unfinished ledgers at its path, with their numbers.
+fn find_job_files(ledger: &Path) -> impl Iterator<Item = (i64, PathBuf)> {
+    let name = ledger.file_name().unwrap_or_default();
+    // A file name need not be valid UTF-8.
+    let prefix = [name.as_encoded_bytes(), JOB_SUFFIX.as_bytes()].concat();
+    let entries = ledger.parent().map(fs::read_dir);
+    let entries = entries.into_iter().flatten().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let name = entry.file_name();
+        let rest = name.as_encoded_bytes().strip_prefix(&prefix[..])?;
+        let number = str::from_utf8(rest.get(..16)?).ok()?;
+        let number = u64::from_str_radix(number, 16).ok()?;
+        Some((number.cast_signed(), entry.path()))
+    })
 }
 
 /// The part of a lock file's name between the ledger's name and the number of the job.
@@ -171,12 +180,16 @@ fn lock_path(ledger: &Path, number: i64) -> PathBuf {
     )
 }
 
-/// Returns the temporary path of a ledger that the job with this number is creating.
-pub(super) fn unfinished_path(ledger: &Path, number: i64) -> PathBuf {
-    append_to_name(
-        ledger,
-        &format!("{JOB_SUFFIX}{:016x}-new", number.cast_unsigned()),
-    )
+/// Returns a random temporary path for a ledger that is being created. The next job that opens the ledger removes the file.
+pub(super) fn make_unfinished_path(ledger: &Path) -> io::Result<PathBuf> {
+    let number = getrandom::u64().map_err(io::Error::other)?;
+    let suffix = format!("{JOB_SUFFIX}{number:016x}-new");
+    Ok(append_to_name(ledger, &suffix))
+}
+
+/// Returns the path of the ledger's journal, which SQLite creates once the ledger has changed, and then keeps.
+pub(super) fn journal_path(ledger: &Path) -> PathBuf {
+    append_to_name(ledger, "-journal")
 }
 
 /// Returns the ledger's path with a suffix added to the file name.

@@ -36,7 +36,8 @@ use crate::{
 /// A local log of idempotency keys, with the outcome of each create: an SQLite file, or a PostgreSQL database.
 ///
 /// This value is only the path or URL of the log: creating the value opens nothing. The first job creates the file or the
-/// tables.
+/// tables. A ledger that this process has lost while it was open, or whose other files are still there, is not created again:
+/// until it is back, operations return an error of the kind [`Moved`](super::LedgerErrorKind::Moved).
 ///
 /// # From async code
 ///
@@ -200,7 +201,8 @@ impl Ledger {
     /// written, and jobs may have the ledger open. If the ledger does not exist yet, every item is `None`.
     ///
     /// # Errors
-    /// If the ledger cannot be read, if the file or database is not a ledger, or if the ledger's keys have another name.
+    /// If the ledger cannot be read or was lost, if the file or database is not a ledger, or if the ledger's keys have another
+    /// name.
     pub fn look_up<'a, K: AsRef<str>>(
         &self,
         key_name: impl Into<Option<&'a str>>,

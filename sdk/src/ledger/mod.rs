@@ -12,8 +12,8 @@
 // addresses. `store` is the interface of a database; `sqlite`, `postgres` and, for the simulator, `memory` implement it. A
 // `lease` in a database limits the time in which a job may send; with SQLite, `job_lock` has a locked file instead. The
 // `worker` of an open ledger uses the store in steps, which the thread in `open_ledger` executes, for a job or for the single
-// creates of a client (`open_ledger_cache`). `maintenance` has the manual operations. The simulator replaces `process` and
-// `clock`. No code in this folder sends requests.
+// creates of a client (`open_ledger_cache`). `lost_ledgers` prevents a new ledger in place of a lost one. `maintenance` has the
+// manual operations. The simulator replaces `process` and `clock`. No code in this folder sends requests.
 
 #[cfg(feature = "ledger")]
 mod cancellation;
@@ -39,6 +39,8 @@ mod lease;
     reason = "the file has the type `Ledger` and nothing else"
 )]
 mod ledger;
+#[cfg(feature = "ledger")]
+mod lost_ledgers;
 #[cfg(feature = "ledger")]
 mod maintenance;
 #[cfg(feature = "simulation")]

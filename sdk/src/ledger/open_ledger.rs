@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     cancellation::CancellationFlag,
     clock::Clock,
-    error::{Cause, LedgerError, LedgerLocation},
+    error::{Cause, LedgerError, LedgerLocation, MOVED_OR_REPLACED},
     key_hash::KeyHash,
     lease::Lease,
     row::{LedgerRow, RequestInfo, RowEntry, WhenUnresolved},
@@ -234,8 +234,9 @@ impl LedgerHandle {
     /// Fails if other jobs may consider the lease with this number ended: rows claimed under it must not be sent any more.
     pub(crate) fn check_lease(&self, number: u64) -> Result<(), LedgerError> {
         match self.lease.remaining_time(number) {
-            Some(Duration::ZERO) => Err(self.make_error(match self.location {
-                LedgerLocation::File(_) => Cause::LockDeleted,
+            Some(Duration::ZERO) => Err(self.make_error(match &self.location {
+                LedgerLocation::File(path) if path.exists() => Cause::LockDeleted,
+                LedgerLocation::File(_) => Cause::Moved(MOVED_OR_REPLACED),
                 LedgerLocation::Database(_) => Cause::LeaseLost,
             })),
             _ => Ok(()),

@@ -266,7 +266,12 @@ impl Worker {
             Err(cause) => {
                 self.state.first_failed_at = None;
                 let error = self.make_error(cause);
-                self.stop_claiming(&error);
+                // A ledger that was lost before this worker opened it can be used once it is back.
+                let can_be_restored =
+                    self.state.store.is_none() && error.kind() == LedgerErrorKind::Moved;
+                if self.is_job || !can_be_restored {
+                    self.stop_claiming(&error);
+                }
                 self.reject_next(&error)
             }
         }

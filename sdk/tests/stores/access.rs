@@ -20,7 +20,7 @@ fn a_database_that_another_program_changed_is_rejected() {
         ),
         (
             "DELETE FROM ledger",
-            LedgerErrorKind::Io,
+            LedgerErrorKind::Moved,
             LedgerErrorKind::Moved,
         ),
         (

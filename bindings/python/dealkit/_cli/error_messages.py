@@ -64,6 +64,9 @@ _LEDGER_ADVICE = {
     "in_use": "The ledger is the list of rows already sent. Wait until the other program has ended, then repeat the command.",
     "io": "The ledger is the list of rows already sent. Check that its file is not open in another program, and that its folder can be "
     "written to. Then repeat the command with the same ledger.",
+    "moved": "The ledger is the list of rows already sent. If its file is missing, look for it in the recycle bin and in other folders, "
+    "and put it back. If it is lost and there is no backup, delete all rows that may have been sent from the table (the report lists "
+    "them). Then move the ledger's other files to another folder, and repeat the command.",
     "newer_format": "To update dealkit, then repeat the command with the same ledger:\n  pip install --upgrade dealkit",
     "not_a_ledger": "A ledger is the list of rows already sent. Check the name in --ledger. If earlier imports used a ledger, name that "
     "one: with a new ledger, their rows would be sent again.",

@@ -39,7 +39,10 @@ def record_earlier_outcomes(
     """
     known_counts: Counter[str] = Counter()
     changed_numbers: list[int] = []
-    if path is None or (isinstance(path, Path) and not path.exists()):
+    if path is None:
+        return known_counts, changed_numbers
+    if isinstance(path, Path) and not path.exists():
+        ledger.look_up(path, [])  # raises an error if the ledger was lost
         return known_counts, changed_numbers
     if isinstance(path, Path):
         # Reads the whole ledger, so that a damaged one raises an error before any result is shown or written.

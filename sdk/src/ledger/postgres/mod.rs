@@ -32,6 +32,7 @@ use super::{
     error::Cause,
     key_hash::{KeyHash, ValueHash},
     lease::{LEASE, Liveness, RENEWAL_INTERVAL},
+    lost_ledgers::{OpenMark, was_opened},
     row::{Row, RowEntry},
     store::{Header, HeaderChange, RowsChange, Store, TransactionScope},
 };
@@ -41,6 +42,8 @@ pub(super) struct Postgres {
     header: Header,
     /// The number of the job, if a job has opened the ledger.
     job: Option<i64>,
+    /// The mark of the ledger, if a job has opened it.
+    open_mark: Option<OpenMark>,
 }
 
 /// Creates the tables, so that jobs need no permission to create them.
@@ -81,10 +84,11 @@ impl Postgres {
             session,
             header: header.ok_or(Cause::Moved("deleted"))?,
             job: Some(job),
+            open_mark: Some(OpenMark::new(database.location())),
         })
     }
 
-    /// Opens an existing ledger; `None` if there is none.
+    /// Opens an existing ledger; `None` if it does not exist yet.
     pub(super) fn open(database: &Arc<Database>) -> Result<Option<Self>, Cause> {
         let mut session = Session::new(database, &CancellationFlag::default())?;
         let header = load_header(&mut session)?;
@@ -92,15 +96,23 @@ impl Postgres {
             session,
             header,
             job: None,
+            open_mark: None,
         }))
     }
 }
 
+/// Reads the header of the ledger; `None` if the ledger does not exist yet. Fails if this process has opened the ledger and it
+/// was deleted.
 fn load_header(session: &mut Session) -> Result<Option<Header>, Cause> {
+    let was_opened = was_opened(&session.database.location());
     let schema = session.database.schema.clone();
-    session.read(TRANSACTION_LIMIT, async |client| {
+    let header = session.read(TRANSACTION_LIMIT, async |client| {
         read_header(client, &schema).await
-    })
+    })?;
+    if header.is_none() && was_opened {
+        return Err(Cause::Moved("deleted"));
+    }
+    Ok(header)
 }
 
 /// Returns the SQL expression for the end of a lease that begins now.
@@ -138,6 +150,13 @@ impl Store for Postgres {
 
     fn liveness(&self) -> Liveness {
         Liveness::Lease
+    }
+
+    fn refine_cause(&self, cause: Cause) -> Cause {
+        if let (Cause::Moved(_), Some(open_mark)) = (&cause, &self.open_mark) {
+            open_mark.mark_lost();
+        }
+        cause
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {

@@ -12,8 +12,9 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
     super::{
-        error::{Cause, HIDDEN_URL},
+        error::{Cause, HIDDEN_URL, LedgerLocation, MOVED_OR_REPLACED},
         job_lock,
+        lost_ledgers::was_opened,
         store::{FORMAT, Header},
     },
     APPLICATION_ID,
@@ -33,9 +34,42 @@ CREATE TABLE ledger (
 ) STRICT;
 ";
 
-/// Finds the file of a ledger; `None` if there is no such file. The file's header is checked without SQLite: opening a foreign
+/// Finds the file of a ledger; `None` if the ledger does not exist yet. Fails if the file is missing because it was lost: this
+/// process has opened it, or files that belong to it are still next to it.
+pub(super) fn find_ledger(path: &Path) -> Result<Option<LedgerFile>, Cause> {
+    // For a folder that does not exist, the creation of a ledger fails.
+    let new_path = resolve_new_path(path).ok();
+    let location = new_path.clone().map(LedgerLocation::File);
+    let was_opened = location.as_ref().is_some_and(was_opened);
+    let file = find_file(path)?;
+    let Some(new_path) = new_path.filter(|_| file.is_none()) else {
+        return Ok(file);
+    };
+    if was_opened {
+        return Err(Cause::Moved(MOVED_OR_REPLACED));
+    }
+    let Some(part) = find_remaining_part(&new_path) else {
+        return Ok(None);
+    };
+    // Another job may have created the ledger and then this file since the check above.
+    match find_file(&new_path)? {
+        None => Err(Cause::Missing(part)),
+        file => Ok(file),
+    }
+}
+
+/// Returns the name of a file that exists only if the ledger exists or existed: its journal, or the lock file of a job.
+fn find_remaining_part(ledger: &Path) -> Option<String> {
+    let journal = job_lock::journal_path(ledger);
+    let has_journal = fs::symlink_metadata(&journal).is_ok();
+    let part = has_journal.then_some(journal);
+    let part = part.or_else(|| job_lock::find_lock_file(ledger))?;
+    Some(part.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Finds the file with this path; `None` if there is no such file. The file's header is checked without SQLite: opening a foreign
 /// database with SQLite would roll back or checkpoint unfinished changes of the program to which it belongs.
-pub(super) fn find_file(path: &Path) -> Result<Option<LedgerFile>, Cause> {
+fn find_file(path: &Path) -> Result<Option<LedgerFile>, Cause> {
     if path == Path::new(HIDDEN_URL) {
         return Err(Cause::Unsupported(
             "this is the URL of a database, not the path of a file; open it with Ledger::postgres",
@@ -53,9 +87,8 @@ pub(super) fn find_file(path: &Path) -> Result<Option<LedgerFile>, Cause> {
         return Err(Cause::NotALedger("it is not a regular file"));
     }
     // SQLite also opens the journal, a file next to the ledger. Opening it may block if it is a pipe.
-    let mut journal = path.clone().into_os_string();
-    journal.push("-journal");
-    if fs::symlink_metadata(journal).is_ok_and(|journal| !journal.is_file()) {
+    let journal = fs::symlink_metadata(job_lock::journal_path(&path));
+    if journal.is_ok_and(|journal| !journal.is_file()) {
         return Err(Cause::NotALedger("its journal is not a regular file"));
     }
     // A new ledger gets its name only once it is complete. An empty file is therefore not a ledger, or has lost its content.
@@ -124,16 +157,18 @@ fn parent_folder(path: &Path) -> &Path {
 
 /// Creates a ledger. The file gets its name only once it is complete. If another job has created the ledger meanwhile, that
 /// ledger stays.
-pub(super) fn create_file(file: &Path, job: i64, header: &Header) -> Result<(), Cause> {
-    let unfinished = job_lock::unfinished_path(file, job);
-    let create_result = write_new_ledger(&unfinished, header).and_then(|()| {
-        match move_without_replacing(&unfinished, file) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-            _ => Ok(()),
-        }
-    });
+pub(super) fn create_file(path: &Path, header: &Header) -> Result<LedgerFile, Cause> {
+    let path = resolve_new_path(path)?;
+    let unfinished = job_lock::make_unfinished_path(&path)?;
+    let create_result = write_new_ledger(&unfinished, header)
+        .and_then(|()| Ok(move_without_replacing(&unfinished, &path)?));
     let _ = fs::remove_file(&unfinished);
-    create_result
+    // A job that has created the ledger meanwhile has perhaps removed the unfinished file.
+    match (find_file(&path)?, create_result) {
+        (Some(file), _) => Ok(file),
+        (None, Err(cause)) => Err(cause),
+        (None, Ok(())) => Err(Cause::Moved(MOVED_OR_REPLACED)),
+    }
 }
 
 /// Moves a file to a new name; fails if a file with that name exists.

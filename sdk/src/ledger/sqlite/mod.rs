@@ -26,17 +26,18 @@ use rusqlite::{
 
 use self::{
     file::{
-        LedgerFile, OpenCount, create_file, find_file, move_without_replacing, resolve_new_path,
+        LedgerFile, OpenCount, create_file, find_ledger, move_without_replacing, resolve_new_path,
         sync_folder,
     },
     rows::{ALL_PARTITIONS, Checksums, StoredRows},
 };
 use super::{
     cancellation::CancellationFlag,
-    error::Cause,
+    error::{Cause, LedgerLocation, MOVED_OR_REPLACED},
     job_lock::{self, FileIdentity, JobLock, LockFile, identify},
     key_hash::{KeyHash, ValueHash},
     lease::Liveness,
+    lost_ledgers::OpenMark,
     row::RowEntry,
     store::{
         Header, HeaderChange, Rows, RowsChange, Store, TransactionScope, check_format, diff_entries,
@@ -45,9 +46,6 @@ use super::{
 
 /// `deal` in ASCII.
 const APPLICATION_ID: u32 = 0x6465_616c;
-
-/// The events after which the ledger's name no longer leads to the file that was opened.
-const MOVED_OR_REPLACED: &str = "moved, deleted or replaced";
 
 /// The longest wait for a lock of another program, in milliseconds.
 const LOCK_WAIT_MS: i32 = 30_000;
@@ -99,6 +97,8 @@ pub(super) struct Sqlite {
     _file: LedgerFile,
     _open_count: OpenCount,
     cancellation: CancellationFlag,
+    /// The mark of the ledger, if a job has opened it.
+    open_mark: Option<OpenMark>,
     /// The lock file of the job, if a job has opened the ledger. Declared last, because the lock must outlive the connection.
     job_lock: Option<JobLock>,
 }
@@ -113,28 +113,23 @@ impl Sqlite {
     ) -> Result<Self, Cause> {
         let _waits = CancellableWaits::new(cancellation);
         let open_count = OpenCount::new()?;
-        let existing_file = find_file(path)?;
-        let path = match &existing_file {
-            Some(file) => file.path.clone(),
-            None => resolve_new_path(path)?,
-        };
-        let job_lock = JobLock::new(&path)?;
-        let file = match existing_file {
+        let file = match find_ledger(path)? {
             Some(file) => file,
-            None => {
-                create_file(&path, job_lock.number, &Header::new(service, key_name)?)?;
-                find_file(&path)?.ok_or(Cause::Moved(MOVED_OR_REPLACED))?
-            }
+            None => create_file(path, &Header::new(service, key_name)?)?,
         };
+        let path = file.path.clone();
+        // A lock file without a ledger shows that the ledger was lost. Therefore, it is created after the ledger.
+        let job_lock = JobLock::new(&path)?;
         // The job that created the file may have been killed before it synced the folder.
         sync_folder(&path)?;
         let mut this = Self::open_file(file, true, LOCK_WAIT_MS, open_count)?;
+        this.open_mark = Some(OpenMark::new(LedgerLocation::File(path)));
         this.job_lock = Some(job_lock);
         this.cancellation = cancellation.clone();
         Ok(this)
     }
 
-    /// Opens an existing ledger for a manual operation; `None` if there is none.
+    /// Opens an existing ledger for a manual operation; `None` if it does not exist yet.
     pub(super) fn open(path: &Path, writes: bool, waits: bool) -> Result<Option<Self>, Cause> {
         let open_count = OpenCount::new()?;
         let lock_wait_ms = if waits {
@@ -143,7 +138,7 @@ impl Sqlite {
             SHORT_LOCK_WAIT_MS
         };
         let open = |file| Self::open_file(file, writes, lock_wait_ms, open_count);
-        find_file(path)?.map(open).transpose()
+        find_ledger(path)?.map(open).transpose()
     }
 
     fn open_file(
@@ -203,6 +198,7 @@ impl Sqlite {
             _file: file,
             _open_count: open_count,
             cancellation: CancellationFlag::default(),
+            open_mark: None,
             job_lock: None,
         })
     }
@@ -273,8 +269,7 @@ impl Sqlite {
     /// Copies a snapshot of the ledger to a file that does not exist yet.
     pub(super) fn backup(&self, to: &Path) -> Result<(), Cause> {
         let to = resolve_new_path(to)?;
-        let number = getrandom::u64().map_err(io::Error::other)?.cast_signed();
-        let unfinished = job_lock::unfinished_path(&to, number);
+        let unfinished = job_lock::make_unfinished_path(&to)?;
         drop(job_lock::create_private_file(&unfinished)?);
         // A path need not be valid UTF-8.
         let path = ValueRef::Text(unfinished.as_os_str().as_encoded_bytes());
@@ -313,10 +308,16 @@ impl Store for Sqlite {
         // SQLite reports a missing or replaced file as various other errors.
         let is_same_file =
             || fs::metadata(&self.path).is_ok_and(|found| identify(&found) == self.identity);
-        match cause {
-            Cause::Io(_) | Cause::Broken(_) if !is_same_file() => Cause::Moved(MOVED_OR_REPLACED),
+        let cause = match cause {
+            Cause::Io(_) | Cause::Broken(_) | Cause::LockDeleted if !is_same_file() => {
+                Cause::Moved(MOVED_OR_REPLACED)
+            }
             cause => cause,
+        };
+        if let (Cause::Moved(_), Some(open_mark)) = (&cause, &self.open_mark) {
+            open_mark.mark_lost();
         }
+        cause
     }
 
     fn is_empty(&mut self) -> Result<bool, Cause> {

@@ -70,10 +70,12 @@ fn the_next_job_removes_files_left_by_a_killed_job() {
         ],
         ["agents.ledger-job-", "other-job-00000000000000aa"],
     );
+    let client = client("http://127.0.0.1:9");
+    open(&client, &ledger, None).unwrap();
     for name in leftovers.iter().chain(&others) {
         fs::write(folder.path().join(name), "").unwrap();
     }
-    open(&client("http://127.0.0.1:9"), &ledger, None).unwrap();
+    open(&client, &ledger, None).unwrap();
     let left = fs::read_dir(&folder).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "agents.ledger" && name != "agents.ledger-journal");

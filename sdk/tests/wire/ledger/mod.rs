@@ -42,6 +42,8 @@ mod corrected_rows;
 mod damaged_and_foreign_files;
 /// A job sends nothing once other jobs may consider it dead.
 mod lease_loss;
+/// A lost ledger is not replaced by a new one.
+mod lost_ledgers;
 /// Manual operations: unresolved rows are looked up and resolved.
 mod maintenance;
 /// A repeated run sends new rows, and reports the recorded outcomes of the others.
