@@ -2,16 +2,16 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 use std::sync::Arc;
 
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 use super::process::Process;
 
 /// The clocks of the system, or of a simulated process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
-    #[cfg(feature = "simulation")]
+    #[cfg(feature = "__simulation")]
     pub(super) process: Option<Arc<dyn Process>>,
 }
 
@@ -33,7 +33,7 @@ impl Clock {
     }
 
     pub(super) fn elapsed(&self) -> Duration {
-        #[cfg(feature = "simulation")]
+        #[cfg(feature = "__simulation")]
         if let Some(process) = &self.process {
             return process.elapsed();
         }
@@ -41,7 +41,7 @@ impl Clock {
     }
 
     pub(super) fn unix_ms(&self) -> i64 {
-        #[cfg(feature = "simulation")]
+        #[cfg(feature = "__simulation")]
         if let Some(process) = &self.process {
             return process.unix_ms();
         }

@@ -1,6 +1,6 @@
 //! The public type `Ledger`: the path or URL of a ledger, and the operations on it.
 
-#[cfg(any(feature = "ledger-postgres", feature = "simulation"))]
+#[cfg(any(feature = "ledger-postgres", feature = "__simulation"))]
 use std::sync::Arc;
 use std::{
     fmt, fs, io,
@@ -23,7 +23,7 @@ use super::{
     sqlite::{self, Sqlite},
     store::{Header, Store},
 };
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 use super::{
     memory::{Database as SimulatedDatabase, SimulatedLedger},
     process::Process,
@@ -83,7 +83,7 @@ enum Kind {
     },
     #[cfg(feature = "ledger-postgres")]
     Postgres(Arc<Database>),
-    #[cfg(feature = "simulation")]
+    #[cfg(feature = "__simulation")]
     Memory(SimulatedLedger),
 }
 
@@ -130,7 +130,7 @@ impl Ledger {
             Kind::Sqlite { path, .. } => Some(path),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(_) => None,
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(_) => None,
         }
     }
@@ -145,7 +145,7 @@ impl Ledger {
             Kind::Sqlite { .. } => Ok(()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => postgres::init(database),
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(_) => Ok(()),
         })
     }
@@ -188,7 +188,7 @@ impl Ledger {
             Kind::Sqlite {
                 waits_for_locks, ..
             } => *waits_for_locks = false,
-            #[cfg(any(feature = "ledger-postgres", feature = "simulation"))]
+            #[cfg(any(feature = "ledger-postgres", feature = "__simulation"))]
             _ => {}
         }
         self
@@ -467,7 +467,7 @@ impl Ledger {
             Kind::Sqlite { path, .. } => LedgerLocation::File(path.clone()),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => database.location(),
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(ledger) => ledger.location(),
         }
     }
@@ -481,7 +481,7 @@ impl Ledger {
             } => Sqlite::open(path, writes, *waits_for_locks)?.map(|store| Box::new(store) as _),
             #[cfg(feature = "ledger-postgres")]
             Kind::Postgres(database) => Postgres::open(database)?.map(|store| Box::new(store) as _),
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(ledger) => ledger.open()?.map(|store| Box::new(store) as _),
         })
     }
@@ -509,7 +509,7 @@ impl Ledger {
                 key_name,
                 cancellation,
             )?),
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(ledger) => Box::new(ledger.open_to_send(service, key_name)?),
         };
         store.run(|store| store.bind_key_name(service, key_name))?;
@@ -530,7 +530,7 @@ impl Ledger {
         let (open_ledger, worker) =
             OpenLedger::new(self.location(), is_job, self.clock(), Box::new(open_store));
         match &self.0 {
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(ledger) => {
                 ledger.spawn_worker(worker);
                 Ok(open_ledger)
@@ -541,14 +541,14 @@ impl Ledger {
 
     fn clock(&self) -> Clock {
         match &self.0 {
-            #[cfg(feature = "simulation")]
+            #[cfg(feature = "__simulation")]
             Kind::Memory(ledger) => ledger.clock(),
             _ => Clock::default(),
         }
     }
 
     /// Returns the ledger in a simulated database, as this process uses it.
-    #[cfg(feature = "simulation")]
+    #[cfg(feature = "__simulation")]
     #[doc(hidden)]
     pub fn in_memory(database: &SimulatedDatabase, process: Arc<dyn Process>) -> Self {
         let database = database.clone();

@@ -43,7 +43,7 @@ mod ledger;
 mod lost_ledgers;
 #[cfg(feature = "ledger")]
 mod maintenance;
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 #[doc(hidden)]
 pub mod memory;
 #[cfg(feature = "ledger")]
@@ -52,7 +52,7 @@ mod open_ledger;
 mod open_ledger_cache;
 #[cfg(feature = "ledger-postgres")]
 mod postgres;
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 mod process;
 #[cfg(feature = "ledger")]
 mod row;
@@ -63,7 +63,7 @@ mod store;
 #[cfg(feature = "ledger")]
 mod worker;
 
-#[cfg(feature = "simulation")]
+#[cfg(feature = "__simulation")]
 #[doc(hidden)]
 pub use process::{Access, Process, TransactionEnd};
 
@@ -85,6 +85,6 @@ pub(crate) use {
     worker::LookUpResult,
 };
 
-#[cfg(all(test, feature = "ledger-postgres", feature = "simulation"))]
+#[cfg(all(test, feature = "ledger-postgres", feature = "__simulation"))]
 #[path = "../../tests/stores/mod.rs"]
 mod tests;
