@@ -386,7 +386,7 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 
 # The revision with which the next release is compared: the newest release, or any revision.
 # Until there is a release, changes count from the revision that fixed the public names.
-API_BASELINE := 064bb736b8ee71035c5f926322cb0f7beeaf18f8
+API_BASELINE := 454e718e09955334099f4dcbc1b6dbff3838ce87
 SINCE ?= $(or $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null),$(API_BASELINE))
 
 ## Checks that the version number allows the changes of the public API since the newest release, or since SINCE.
