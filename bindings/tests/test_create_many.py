@@ -259,6 +259,8 @@ def test_invalid_data_frames(client: Client, sandbox: Sandbox) -> None:
         with pytest.raises(ValueError) as caught:
             client.agents.create_many(frame.assign(**{str(column): "PERSONAL"}).rename(columns={"5": 5}))
         assert str(caught.value).startswith(f"the column {column!r} is not a field of an agent{advice}")
+    with pytest.raises(ValueError, match="there are 2 columns 'email'"):
+        client.agents.create_many(pandas.concat([frame, frame[["email"]]], axis=1))
     assert not sandbox.requests
     with pytest.raises(TypeError, match="or a table of pyarrow, not a TableWithoutRows"):
         client.agents.create_many(as_any(TableWithoutRows()))
@@ -277,6 +279,17 @@ def test_undocumented_fields_in_columns(client: Client, sandbox: Sandbox) -> Non
 
 class TableWithoutRows:
     columns = ("email",)
+
+
+class QueryResult(list[CreateAgentParams]):
+    """An iterable of mappings with a method that selects columns, such as a MappingResult of SQLAlchemy."""
+
+    def columns(self, *names: str) -> None:
+        raise AssertionError
+
+
+def test_an_iterable_may_have_a_method_columns(client: Client) -> None:
+    assert len(list(client.agents.create_many(QueryResult(make_rows(2))))) == 2
 
 
 def test_an_error_stops_sending_and_loses_no_result(client: Client, sandbox: Sandbox) -> None:

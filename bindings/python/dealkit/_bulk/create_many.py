@@ -378,8 +378,9 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
     kind = type(rows).__name__
     if isinstance(rows, Mapping):
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
-    if hasattr(rows, "columns"):
-        # Iterating over a data frame would yield its columns instead of its rows.
+    # Iterating over a data frame would yield its columns instead of its rows. The results of SQLAlchemy, which are iterables
+    # of mappings, have a method with this name.
+    if not callable(getattr(rows, "columns", callable)):
         table_rows = iterate_table(rows)
         if table_rows is None:
             raise TypeError(

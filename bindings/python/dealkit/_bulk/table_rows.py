@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,7 +32,7 @@ def iterate_table(table: Any) -> Iterator[dict[str, Any]] | None:
     """Returns the rows of a table, without empty cells. Returns None for an object of another library.
 
     Raises:
-        ValueError: The table has a column that is not named like a field.
+        ValueError: The table has a column that is not named like a field, or two columns with one name.
     """
     columns = table.columns
     if hasattr(table, "iter_rows"):
@@ -43,8 +44,10 @@ def iterate_table(table: Any) -> Iterator[dict[str, Any]] | None:
         records = _iterate_pandas(table)
     else:
         return None
-    for column in columns:
+    for column, count in Counter(columns).items():
         _check_column(column)
+        if count > 1:
+            raise ValueError(f"there are {count} columns {column!r}; drop or rename all but one of them")
     return map(_make_row, records)
 
 
