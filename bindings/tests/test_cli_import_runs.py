@@ -361,7 +361,7 @@ def test_rows_filled_in_in_the_report_are_resolved(imports: TableImport) -> None
     report = json.loads(imports.command("ledger", "show", ledger, "--json").stdout)
     assert (report["counts"]["created"], report["counts"]["unknown"], len(report["unresolved"])) == (1, 3, 3)
 
-    none = "0 rows recorded. The next import sends the rows with the entry none.\n"
+    none = "0 rows recorded.\n"
     assert imports.command(*resolve) == (0, none, "")
     # The user has looked up these rows; the ledger records them later.
     agent_ids = {agent.email: agent.id for agent in sandbox.agents}

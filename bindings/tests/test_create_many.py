@@ -264,6 +264,8 @@ def test_invalid_data_frames(client: Client, sandbox: Sandbox) -> None:
     assert not sandbox.requests
     with pytest.raises(TypeError, match="or a table of pyarrow, not a TableWithoutRows"):
         client.agents.create_many(as_any(TableWithoutRows()))
+    with pytest.raises(TypeError, match="not a LazyFrame; collect"):
+        client.agents.create_many(as_any(polars.LazyFrame(TABLE)))
 
 
 def test_undocumented_fields_in_columns(client: Client, sandbox: Sandbox) -> None:
@@ -467,7 +469,7 @@ def test_a_creation_is_a_value(client: Client) -> None:
     assert hash(creation) == hash(copy.deepcopy(creation)) and creation != 5
     assert repr(creation) == f"Creation(index=0, agent_id={creation.agent_id!r}, result='created', outcome='succeeded')"
     failed: Creation[Agent] = Creation(index=3, error=APITimeoutError("POST /v1/agents: timed out"))
-    text = "Creation(index=3, agent_id=None, result='failed', outcome='unknown', error=APITimeoutError)"
+    text = "Creation(index=3, agent_id=None, result='failed', outcome='unknown', error=APITimeoutError('POST /v1/agents: timed out'))"
     assert repr(failed) == text
     again = pickle.loads(pickle.dumps(failed))
     assert (again.index, again.outcome, str(again.error)) == (3, "unknown", str(failed.error))

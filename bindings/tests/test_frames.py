@@ -170,6 +170,20 @@ def test_the_traceback_of_a_failed_call_shows_the_callers_code_and_no_error_twic
     assert text.count(str(caught.value)) == 1 and text.count("Traceback") == 1
 
 
+FAILED_CHECKS: dict[str, Callable[[Sandbox], object]] = {
+    "verify": lambda sandbox: sandbox.verify(path="/v1/agents"),
+    "wait_for": lambda sandbox: sandbox.wait_for(path="/v1/agents", timeout=0),
+}
+
+
+@pytest.mark.parametrize("check", FAILED_CHECKS.values(), ids=FAILED_CHECKS.keys())
+def test_the_traceback_of_a_failed_check_shows_the_callers_code(check: Any, dealkit_sandbox: Sandbox) -> None:
+    with pytest.raises((AssertionError, TimeoutError)) as caught:
+        check(dealkit_sandbox)
+    frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert {*frames} == {__name__}
+
+
 def test_the_traceback_of_the_callers_own_error_is_complete(dealkit_sandbox: Sandbox) -> None:
     with pytest.raises(LookupError) as caught:
         wait_for_result(make_client(dealkit_sandbox), lambda client: client.agents.create_many(rows()))

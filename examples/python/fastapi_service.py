@@ -71,6 +71,7 @@ async def create_agent_once(
     creation = await client.agents.create_once(
         idempotency_key=key,
         key_name="request",
+        label=key[:80],  # for `dealkit ledger show`; keys are not personal
         ledger=environ.get("DEALKIT_LEDGER") or "agents.ledger",
         detached=True,
         resend_corrected=True,

@@ -105,8 +105,10 @@ async fn create_agent_once(
     let create = shared.client.agents().create(request);
     // If the caller disconnects, the task continues, and the ledger records its
     // outcome.
+    // For `dealkit ledger show`. Keys are not personal data.
+    let label: String = key.chars().take(80).collect();
     let once = create.once(&shared.ledger, key).key_name("request");
-    let call = once.resend_corrected().into_future();
+    let call = once.label(label).resend_corrected().into_future();
     let created = shared.creates.spawn(call).await??;
     let (status, id) = match created {
         Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),

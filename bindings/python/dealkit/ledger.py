@@ -358,7 +358,8 @@ def set_base_url(path: str | PathLike[str], base_url: str) -> None:
 
 @sealed
 def init(path: str | PathLike[str]) -> None:
-    """Creates a ledger's tables in a database. The first job would also create them, but needs permission to do so.
+    """Creates a ledger's tables in a database. The first job would also create them, but needs permission to do so. Does
+    nothing for a file, which the first job creates.
 
     >>> ledger.init("postgresql://deals@db.example.com/deals")
 

@@ -289,7 +289,7 @@ class _CreationIteratorBase(Window[CreationOfRow[T]]):
 
 
 class CreationIterator(_CreationIteratorBase[T], SyncWindow[CreationOfRow[T]]):
-    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+    """The results of ``client.agents.create_many``: one ``Creation`` for each row that the job takes.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, Ctrl-C, or an
     exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for them, or
@@ -324,7 +324,7 @@ class CreationIterator(_CreationIteratorBase[T], SyncWindow[CreationOfRow[T]]):
 
 
 class AsyncCreationIterator(_CreationIteratorBase[T], AsyncWindow[CreationOfRow[T]]):
-    """The results of ``client.agents.create_many``: exactly one ``Creation`` for each row.
+    """The results of ``client.agents.create_many``: one ``Creation`` for each row that the job takes.
 
     An exception stops the job from sending more rows: the first error with ``on_error="raise"``, cancellation of the
     task, or an exception of the iterable. The rows in flight at that time are not lost. Continue to iterate to wait for
@@ -380,11 +380,12 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     # Iterating over a data frame would yield its columns instead of its rows. The results of SQLAlchemy, which are iterables
     # of mappings, have a method with this name.
-    if not callable(getattr(rows, "columns", callable)):
+    if not callable(getattr(type(rows), "columns", callable)):
         table_rows = iterate_table(rows)
         if table_rows is None:
             raise TypeError(
                 f"rows must be an iterable of mappings, or a data frame of polars or pandas, or a table of pyarrow, not a {kind}"
+                f"{'; collect() it first' if hasattr(rows, 'collect') else ''}"
             )
         return table_rows, len(rows)
     if isinstance(rows, str | bytes) or not hasattr(rows, "__iter__"):

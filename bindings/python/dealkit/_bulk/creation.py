@@ -30,7 +30,7 @@ class Creation(Generic[T]):
     """The result of one row of ``client.agents.create_many``, or of ``create_once``.
 
     In annotations, ``CreationOfRow[Agent]`` lets type checkers infer from ``result`` which attributes are not None. The
-    repr shows no personal data. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
+    repr shows no personal data, except in the title of an error response. For tests, construct one: ``Creation(index=0, agent=agent)``, ``Creation(index=1,
     error=APITimeoutError())``.
 
     >>> match creation.result:
@@ -126,8 +126,7 @@ class Creation(Generic[T]):
 
     def __repr__(self) -> str:
         shown = f"index={self.index!r}, agent_id={self.agent_id!r}, result={self.result!r}, outcome={self.outcome!r}"
-        # The error's own repr may have the title of an error response, which may repeat a sent value.
-        error = "" if self.error is None else f", error={type(self.error).__name__}"
+        error = "" if self.error is None else f", error={self.error!r}"
         return f"Creation({shown}{error}{', from_ledger=True' if self.from_ledger else ''})"
 
 

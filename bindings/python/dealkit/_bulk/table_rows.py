@@ -34,14 +34,13 @@ def iterate_table(table: Any) -> Iterator[dict[str, Any]] | None:
     Raises:
         ValueError: The table has a column that is not named like a field, or two columns with one name.
     """
-    columns = table.columns
     if hasattr(table, "iter_rows"):
-        records = table.iter_rows(named=True)
+        columns, records = table.columns, table.iter_rows(named=True)
     elif hasattr(table, "to_batches"):
         columns = table.column_names
         records = (record for batch in table.to_batches() for record in batch.to_pylist())
     elif hasattr(table, "iloc"):
-        records = _iterate_pandas(table)
+        columns, records = table.columns, _iterate_pandas(table)
     else:
         return None
     for column, count in Counter(columns).items():

@@ -132,9 +132,9 @@ def resolve(options: Namespace) -> int:
             _confirm_entries(options, ledger_path, filled_rows, changed_count)
             ledger.resolve(ledger_path, resolutions)
     options.result["counts"] = {"resolved": changed_count, "unchanged": len(report_rows) - changed_count}
-    print_result(
-        f"{format_count(changed_count, 'row')} recorded. The next import sends the rows with the entry {NO_AGENT_ENTRY}."
-    )
+    has_rows_to_send = None in resolutions.values()
+    next_import = f" The next import sends the rows with the entry {NO_AGENT_ENTRY}." if has_rows_to_send else ""
+    print_result(f"{format_count(changed_count, 'row')} recorded.{next_import}")
     return DONE
 
 
@@ -218,6 +218,9 @@ def backup(options: Namespace) -> int:
 
 def init(options: Namespace) -> int:
     """Creates the tables in a database."""
+    if ledger.path(options.ledger):
+        print_result(f"{ledger_display_name(options.ledger)} is a file: the first import creates it. Nothing was done.")
+        return DONE
     ledger.init(_get_existing_ledger(options))
     print_result(f"{ledger_display_name(options.ledger)} is ready for imports.")
     return DONE

@@ -272,15 +272,17 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
     ) -> Creations:
         """Creates many agents, a limited number at a time, as an iterator of ``Creation``.
 
-        Every row yields exactly one result, with the row's ``index``. Each row is sent as by ``create``: the request is
-        retried only if the service certainly did not act, and an error's ``outcome`` says whether the agent may exist.
+        Every row that the job takes yields exactly one result, with the row's ``index``. Each row is sent as by
+        ``create``: the request is retried only if the service certainly did not act, and an error's ``outcome`` says
+        whether the agent may exist.
         A row that breaks the specification's rules, or is not a mapping, is never sent: its error is a
         ``ValidationError`` with the outcome ``not_sent``. Rows are consumed only as fast as you take results, so
         ``rows`` may be an infinite generator.
 
-        A 401 or 403 stops the job, because every further row would most likely get the same response. The rows in
-        flight still yield their results. The first row that was not sent yields a ``StoppedError`` with the outcome
-        ``not_sent``, and no further rows are taken. After you have corrected the key, continue from that row.
+        A 401 or 403 ends the job, because every further row would most likely get the same response, and so does an
+        error of the ledger. No further rows are taken, and the rows in flight still yield their results. A row that was
+        already taken but not sent yields a ``StoppedError``, or the ``LedgerError``, with the outcome ``not_sent``.
+        After you have corrected the key, continue from the first such row.
 
         >>> for creation in client.agents.create_many(rows, on_error="return"):
         ...     print(creation.index, creation.outcome, creation.agent_id or creation.error)
@@ -324,7 +326,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 crash.
             ordered: Whether results are in the order of the rows, or in the order of arrival.
             on_error: ``"raise"`` raises the first error, with its ``index``, and sends no further rows. ``"return"``
-                puts each error in the ``Creation`` of its row and continues, except after a 401 or 403.
+                puts each error in the ``Creation`` of its row and continues, except after a 401, a 403 or an error of
+                the ledger.
             progress: True shows the progress on a line of standard error. A callable, such as one that updates a
                 progress bar of tqdm, is called with the number of results so far, and the total number or None.
             validate: Whether to check the specification's rules before sending a row.

@@ -93,14 +93,16 @@ def sealed_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def clear_own_frames(error: BaseException) -> None:
     """Clears the variables of dealkit's frames in the tracebacks of an exception and its context. Keeps the line numbers.
-    But the traceback of a failed call loses dealkit's frames: the message says all that they would.
+    But the traceback of a failed call, or of a failed check of the sandbox, loses dealkit's frames: the message says all
+    that they would.
     """
     current_error: BaseException | None = error
     while current_error is not None:
         clear_frames(current_error, only_own=True)
         current_error = current_error.__context__
     # Imports nothing, because an import fails while the interpreter shuts down.
-    if type(error).__module__ == "dealkit.exceptions" and _has_only_own_frames(error):
+    is_expected = type(error).__module__ == "dealkit.exceptions" or type(error) in (AssertionError, TimeoutError)
+    if is_expected and _has_only_own_frames(error):
         # A bare `raise` then adds the frames of the caller only.
         error.__traceback__ = None
 
