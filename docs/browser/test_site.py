@@ -51,6 +51,18 @@ QUESTIONS = {
     "no column holds": "Errors",
     "fastapi": "Complete programs",
     "upgrade": "Upgrading",
+    "lost ledger": "Operations",
+    "lost response": "Runbook: unknown outcomes",
+    "jupyter": "Quickstart: Python",
+    "pandas create": "Bulk and tables",
+    "NaN": "Bulk and tables",
+    "pytest fixture": "Test with the sandbox",
+    "rate limit": "Configuration",
+    "graceful shutdown": "Operations",
+    "exit code": "Complete programs",
+    "MSRV": "Quickstart: Rust",
+    "compile time": "Quickstart: Rust",
+    "ledger must exist": "Create agents safely",
 }
 DESKTOP = {"width": 1280, "height": 900}
 
