@@ -268,7 +268,7 @@ impl RowProgress {
 /// | [`CreateAgent`] | the request is sent unchanged: [`build`](crate::CreateAgent::builder) has checked every rule, `build_unvalidated` none |
 /// | [`Json`] | a body that is sent unchanged, for services that accept more than the rules allow |
 /// | a `Result` with one of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
-/// | `(key, row)`, [`KeyedRow`] | a row with its key |
+/// | `(key, row)`, [`KeyedRow`] | a row with its key, for a job with a [ledger](crate::CreateMany::ledger) |
 pub struct CreateRow {
     pub(crate) body: Result<Bytes, Error>,
     pub(crate) key: Option<String>,
@@ -289,7 +289,9 @@ impl CreateRow {
         }
     }
 
-    /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next.
+    /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next. A job without a
+    /// ledger does not send a row with a key, because the next run would create its agent again: the row's result is an error
+    /// of kind [`Config`](ErrorKind::Config).
     pub fn key(mut self, key: impl Into<String>) -> KeyedRow {
         self.key = Some(key.into());
         KeyedRow(self)
@@ -320,7 +322,8 @@ pub(crate) fn check_label(label: Option<&str>) -> Result<(), Error> {
 /// A [`CreateRow`] with its key, as a job with a [ledger](crate::CreateMany::ledger) needs it: from a pair `(key, row)`, or
 /// [`CreateRow::key`].
 ///
-/// The key identifies the row in the ledger, in this run and the next, and is never sent to the service.
+/// The key identifies the row in the ledger, in this run and the next, and is never sent to the service. A job without a ledger
+/// does not send the row: see [`CreateRow::key`].
 ///
 /// ```
 /// use dealkit::{CreateRow, Json, KeyedRow};
