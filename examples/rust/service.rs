@@ -110,11 +110,11 @@ async fn create_agent_once(
     let once = create.once(&shared.ledger, key).key_name("request");
     let call = once.label(label).resend_corrected().into_future();
     let created = shared.creates.spawn(call).await??;
-    let (status, id) = match created {
-        Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
-        Created::Already { agent_id, .. } => (StatusCode::OK, agent_id),
+    let status = match created {
+        Created::Now(_) => StatusCode::CREATED,
+        Created::Already { .. } => StatusCode::OK,
     };
-    Ok((status, Json(json!({"id": id}))))
+    Ok((status, Json(json!({"id": created.agent_id()}))))
 }
 
 /// A valid request body. `Json<CreateAgent>` checks the same rules, but rejects

@@ -79,6 +79,16 @@ impl<T> Created<T> {
     }
 }
 
+impl Created {
+    /// Returns the identifier of the agent that was created in this or an earlier run.
+    pub fn agent_id(&self) -> Option<&AgentId> {
+        match self {
+            Created::Now(agent) => Some(&agent.id),
+            Created::Already { agent_id, .. } => agent_id.as_ref(),
+        }
+    }
+}
+
 impl<T> Creation<T> {
     pub(crate) fn from_result(index: usize, result: Result<T, Error>) -> Self {
         Self {
@@ -148,11 +158,7 @@ impl<T> Creation<T> {
 impl Creation {
     /// Returns the identifier of the agent that was created in this or an earlier run.
     pub fn agent_id(&self) -> Option<&AgentId> {
-        match &self.result {
-            Ok(Created::Now(agent)) => Some(&agent.id),
-            Ok(Created::Already { agent_id, .. }) => agent_id.as_ref(),
-            Err(_) => None,
-        }
+        self.result.as_ref().ok()?.agent_id()
     }
 }
 
