@@ -23,6 +23,7 @@ use crate::{
         row::{Created, Creation, RowProgress, check_label},
     },
     calls::{
+        agents::create_operation,
         call::{Async, Call, CallFuture},
         claim::LookedUpKey,
         response::{RawResponse, find_id},
@@ -420,7 +421,7 @@ fn reject_changed_request<T>(created: Created<T>) -> Result<Created<T>, Error> {
             request_differs: true,
         } => {
             let error = Error::idempotency_key_reused(agent_id, sent_at);
-            Err(error.with_operation(&Creation::<T>::operation()))
+            Err(error.with_operation(&create_operation()))
         }
         created => Ok(created),
     }

@@ -13,11 +13,11 @@ use futures_util::future::BoxFuture;
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
+    calls::agents::create_operation,
     error::{call::Error, kind::ErrorKind},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
-    specification::wire,
-    transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
+    transport::{call_progress::CallProgress, outcome::Outcome},
     value::{AgentId, Json, opaque_debug},
 };
 
@@ -105,15 +105,7 @@ impl<T> Creation<T> {
 
     /// Creates the result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
-        Self::from_result(index, Err(error.with_operation(&Self::operation())))
-    }
-
-    /// Returns the operation of every row.
-    pub(crate) fn operation() -> Operation {
-        Operation {
-            method: http::Method::POST,
-            template: wire::AGENTS_PATH.into(),
-        }
+        Self::from_result(index, Err(error.with_operation(&create_operation())))
     }
 
     /// Returns the outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;

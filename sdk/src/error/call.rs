@@ -173,6 +173,15 @@ impl Error {
         self
     }
 
+    /// Sets the operation, unless the error has one.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_default_operation(self, operation: &Operation) -> Self {
+        match self.0.operation {
+            Some(_) => self,
+            None => self.with_operation(operation),
+        }
+    }
+
     #[cfg(feature = "test-util")]
     pub(crate) fn with_outcome(mut self, outcome: Outcome) -> Self {
         self.data_mut().test_outcome = Some(outcome);
