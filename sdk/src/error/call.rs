@@ -131,15 +131,19 @@ impl Error {
         recorded_row: &crate::ledger::LedgerRow,
         resolve_error: Option<crate::error::cause::ResolveError>,
     ) -> Self {
-        Self::new(Cause::AlreadyAttempted {
-            outcome: recorded_row.outcome,
-            status: recorded_row.status,
-            request_id: recorded_row.request_id.clone(),
-            in_flight: recorded_row.in_flight,
-            reason: recorded_row.reason(),
-            request_differs: recorded_row.request_differs,
-            resolve_error,
-        })
+        Self::new(Cause::AlreadyAttempted(
+            crate::error::cause::EarlierAttempt {
+                outcome: recorded_row.outcome,
+                status: recorded_row.status,
+                request_id: recorded_row.request_id.clone(),
+                sent_at: recorded_row.sent_at,
+                label: recorded_row.label.clone(),
+                in_flight: recorded_row.in_flight,
+                reason: recorded_row.reason(),
+                request_differs: recorded_row.request_differs,
+                resolve_error,
+            },
+        ))
     }
 
     /// Creates the error of a create whose idempotency key belongs to an agent with other data.
@@ -274,7 +278,7 @@ impl Error {
     /// sent, this is the status of the response that prevented it from being sent.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
-            Cause::AlreadyAttempted { status, .. } => *status,
+            Cause::AlreadyAttempted(attempt) => attempt.status,
             Cause::Stopped { status, .. } => *status,
             _ => self.response().map(|response| response.status),
         }
@@ -306,8 +310,8 @@ impl Error {
 
     /// Returns the request's id in the service's logs. Quote this id to the service's support.
     pub fn request_id(&self) -> Option<&str> {
-        if let Cause::AlreadyAttempted { request_id, .. } = &self.0.cause {
-            return request_id.as_deref();
+        if let Cause::AlreadyAttempted(attempt) = &self.0.cause {
+            return attempt.request_id.as_deref();
         }
         self.response()?
             .request_id()
@@ -383,24 +387,16 @@ impl Error {
     /// Returns true if this job did not send the row because another job is sending it right now. The other job will record the
     /// outcome.
     pub fn is_in_flight(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::AlreadyAttempted {
-                in_flight: true,
-                ..
-            }
-        )
+        matches!(&self.0.cause, Cause::AlreadyAttempted(attempt) if attempt.in_flight)
     }
 
     /// Returns true if the row differs from its request in the ledger. The change was not sent.
     pub fn request_differs(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::AlreadyAttempted {
-                request_differs: true,
-                ..
-            } | Cause::IdempotencyKeyReused { .. }
-        )
+        match &self.0.cause {
+            Cause::AlreadyAttempted(attempt) => attempt.request_differs,
+            Cause::IdempotencyKeyReused { .. } => true,
+            _ => false,
+        }
     }
 
     /// Returns the agent that was created earlier with the same idempotency key, from other data
@@ -601,7 +597,7 @@ impl Error {
     /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
     fn describe_effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
-            (Cause::AlreadyAttempted { .. } | Cause::IdempotencyKeyReused { .. }, _) => None,
+            (Cause::AlreadyAttempted(_) | Cause::IdempotencyKeyReused { .. }, _) => None,
             (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
         }

@@ -300,9 +300,20 @@ async fn unresolved_rows_have_their_labels(ledger: Ledger) {
         std::future::ready(Ok::<_, std::convert::Infallible>(Resolution::Unknown))
     });
     let mut creations = job.concurrency(1).stream();
-    while let Some(creation) = creations.next().await {
+    for row in &unresolved {
+        let creation = creations.next().await.unwrap();
         assert_eq!(creation.outcome(), Unknown);
+        let sent_at = row.sent_at.unwrap().format("%Y-%m-%dT%H:%M:%SZ");
+        let label = row.label.as_deref();
+        let label = label.map_or_else(String::new, |label| format!("; label {label}"));
+        let message = format!(
+            "POST /v1/agents: it was sent earlier, and its outcome is unknown (503 Service Unavailable; sent at \
+             {sent_at}{label}); nothing was sent now. "
+        );
+        let error = error_message(&creation);
+        assert!(error.starts_with(&message), "{error}");
     }
+    assert!(creations.next().await.is_none());
     // The ledger has the labels with which the rows were sent.
     let mut labels = seen.lock().unwrap().clone();
     labels.sort();
