@@ -288,6 +288,15 @@ async fn unresolved_rows_have_their_labels(ledger: Ledger) {
     let unresolved = ledger.summary().unwrap().unresolved;
     let labels: Vec<_> = unresolved.iter().map(|row| row.label.as_deref()).collect();
     assert_eq!(labels, [Some("crm-0"), Some("mine"), None]);
+    // Each hash is one line.
+    let debug = format!("{:#?}", unresolved[0]);
+    let is_hash = |line: &&str| line.len() == 32 && line.chars().all(|c| c.is_ascii_hexdigit());
+    let values = debug.lines().map(|line| line.trim().trim_end_matches(','));
+    assert_eq!(values.clone().filter(is_hash).count(), 1, "{debug}");
+    assert!(
+        !values.clone().any(|value| value.parse::<u8>().is_ok()),
+        "{debug}"
+    );
 
     // A pair of a key and a request has its label from the function, too, and the next run resolves the rows by their labels.
     let pairs = (0..3).map(|number| (key(number), rows::request(number)));
