@@ -34,6 +34,12 @@ use tokio_util::task::TaskTracker;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Log the warnings of dealkit, such as an outcome that the ledger could not
+    // record.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(io::stderr)
+        .init();
     let ledger = std::env::var("DEALKIT_LEDGER").ok();
     let ledger = ledger.filter(|path| !path.is_empty());
     let shared = Shared {
