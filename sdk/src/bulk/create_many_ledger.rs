@@ -46,6 +46,9 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///         Ok(Created::Already { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
     ///         Err(error) => eprintln!("row {}: {error}", creation.index),
     ///     }
+    ///     if let Some(error) = &creation.ledger_error {
+    ///         eprintln!("row {}: the outcome is not in the ledger: {error}", creation.index);
+    ///     }
     /// }
     /// # }
     /// ```
