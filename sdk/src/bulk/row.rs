@@ -296,8 +296,8 @@ impl CreateRow {
     }
 
     /// Sets a label that the [ledger](crate::CreateMany::ledger) records with the row, such as an identifier in your own
-    /// system. The label is stored as text and shown with the row, so it must not be personal data. A label longer than
-    /// [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
+    /// system. The label is stored as text and shown with the row and in its error, so it must not be personal data. A label
+    /// longer than [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self

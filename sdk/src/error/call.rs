@@ -34,9 +34,10 @@ const MAX_BODY: usize = 64 * 1024;
 ///
 /// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status,
 /// title, detail and request id of the response, if there was one. It never shows the service key. Only the title and the detail,
-/// which the service writes, may repeat values that were sent. `Debug` begins with this line, so a `main` that returns the error
-/// prints it. `source()` returns an error whose text is not in the message, if there is one: the error of an underlying library,
-/// or of one of your functions.
+/// which the service writes, may repeat values that were sent. The error of a row whose outcome is unknown according to the ledger
+/// has the time at which the row was sent, and its [label](crate::CreateRow::label). `Debug` begins with this line, so a `main`
+/// that returns the error prints it. `source()` returns an error whose text is not in the message, if there is one: the error of
+/// an underlying library, or of one of your functions.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
