@@ -3,7 +3,7 @@
 //!
 //! Takes the file as an argument, and the service's URL and key from
 //! `DEALKIT_BASE_URL` and `DEALKIT_SERVICE_KEY`. The exit code is 1 if a row has
-//! no agent in the end.
+//! no agent in the end, or if its outcome is not in the ledger.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -89,7 +89,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let job = Client::from_env()?.agents().create_many(rows);
     let creations = job.ledger(&ledger, "email").into_iter();
     stop_on_ctrl_c(creations.cancel_handle())?;
-    let mut done = 0;
+    let (mut done, mut unrecorded) = (0, 0);
     for creation in creations {
         done += usize::from(creation.result.is_ok());
         let line = lines[creation.index];
@@ -107,10 +107,15 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             }
             Err(error) => println!("line {line}: {}: {error}", error.outcome()),
         }
+        // The ledger was lost, or the disk is full. The job has stopped.
+        if let Some(error) = creation.ledger_error {
+            unrecorded += 1;
+            println!("line {line}: the outcome is not in the ledger: {error}");
+        }
     }
     // A stopped job has not taken all rows.
     println!("{done} of {} rows have an agent", lines.len());
-    Ok(if done == lines.len() {
+    Ok(if done == lines.len() && unrecorded == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -34,6 +34,12 @@ use tokio_util::task::TaskTracker;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Log the warnings of dealkit, such as an outcome that the ledger could not
+    // record.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(io::stderr)
+        .init();
     let ledger = std::env::var("DEALKIT_LEDGER").ok();
     let ledger = ledger.filter(|path| !path.is_empty());
     let shared = Shared {
@@ -110,11 +116,11 @@ async fn create_agent_once(
     let once = create.once(&shared.ledger, key).key_name("request");
     let call = once.label(label).resend_corrected().into_future();
     let created = shared.creates.spawn(call).await??;
-    let (status, id) = match created {
-        Created::Now(agent) => (StatusCode::CREATED, Some(agent.id)),
-        Created::Already { agent_id, .. } => (StatusCode::OK, agent_id),
+    let status = match created {
+        Created::Now(_) => StatusCode::CREATED,
+        Created::Already { .. } => StatusCode::OK,
     };
-    Ok((status, Json(json!({"id": id}))))
+    Ok((status, Json(json!({"id": created.agent_id()}))))
 }
 
 /// A valid request body. `Json<CreateAgent>` checks the same rules, but rejects

@@ -62,6 +62,7 @@
 use std::{future::ready, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::TryFutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 #[cfg(feature = "ledger")]
@@ -71,7 +72,10 @@ use crate::{
         retrieve_many::Retrieved,
         row::{Created, Creation},
     },
-    calls::{call::CallFuture, options::CallOptions, response::Response},
+    calls::{
+        agents::create_operation, call::CallFuture, deals::retrieve_operation,
+        options::CallOptions, response::Response,
+    },
     error::{call::Error, cause::Cause},
     model::{Agent, CreateAgent, Deal},
     operations::Operations,
@@ -227,7 +231,9 @@ impl ErrorBuilder {
         Self::from_error(Error::config(message.into()))
     }
 
-    /// Sets the operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error message begins with it.
+    /// Sets the operation: a method and the path with placeholders, such as `/v1/deals/{id}`. The error message begins with it,
+    /// and [`may_have_acted`](Error::may_have_acted) depends on the method. An error without an operation gets the one of the
+    /// call that a [`Stub`] replaces, or of the result that contains it ([`Creation::new`], [`Retrieved::new`]).
     pub fn operation(mut self, method: Method, template: impl Into<String>) -> Self {
         let template = template.into().into();
         self.error = self.error.with_operation(&Operation { method, template });
@@ -314,7 +320,7 @@ impl<T> Retrieved<T> {
         Self {
             index,
             id: id.into(),
-            result,
+            result: result.map_err(|error| error.with_default_operation(&retrieve_operation())),
         }
     }
 }
@@ -353,6 +359,7 @@ impl<T> Response<T> {
 impl<T> Creation<T> {
     /// Makes the result for the row with this index, which has no key.
     pub fn new(index: usize, result: Result<T, Error>) -> Self {
+        let result = result.map_err(|error| error.with_default_operation(&create_operation()));
         Self::from_result(index, result)
     }
 
@@ -396,7 +403,8 @@ impl LedgerRow {
 }
 
 /// Replaces a [`Client`](crate::Client) in tests. The test sets a function for each operation, which returns the result. The
-/// options of calls are ignored.
+/// options of calls are ignored. An error without an [operation](ErrorBuilder::operation) gets the operation of the call, as the
+/// errors of a client have it.
 ///
 /// An operation without a function returns an error of kind `Config`.
 ///
@@ -564,7 +572,7 @@ impl Default for Stub {
 
 impl Operations for Stub {
     fn create_agent_with(&self, request: CreateAgent, _: CallOptions) -> CallFuture<Agent> {
-        (self.create)(request)
+        with_operation((self.create)(request), create_operation)
     }
 
     #[cfg(feature = "ledger")]
@@ -574,12 +582,17 @@ impl Operations for Stub {
         key: IdempotencyKey,
         _: CallOptions,
     ) -> CallFuture<Created> {
-        (self.create_once)(request, key)
+        with_operation((self.create_once)(request, key), create_operation)
     }
 
     fn retrieve_deal_with(&self, id: &str, _: CallOptions) -> CallFuture<Deal> {
-        (self.retrieve)(id.to_owned())
+        with_operation((self.retrieve)(id.to_owned()), retrieve_operation)
     }
+}
+
+/// Adds the operation to the error of a call, unless the test has set one.
+fn with_operation<T: 'static>(call: CallFuture<T>, operation: fn() -> Operation) -> CallFuture<T> {
+    Box::pin(call.map_err(move |error| error.with_default_operation(&operation())))
 }
 
 opaque_debug!(Stub);

@@ -199,6 +199,40 @@ fn a_stopped_import_fails() {
     assert!(created > 0 && shown.ends_with(&count), "{shown}");
 }
 
+/// An agent whose outcome is not in the ledger is no success.
+#[cfg(unix)]
+#[test]
+fn an_import_that_loses_its_ledger_fails() {
+    let sandbox = Sandbox::builder().start().unwrap();
+    let folder = new_folder("lost-ledger");
+    let file = folder.join("agents.csv");
+    let table =
+        "email,first_name,last_name,role,born,brokerage,tier\nada@example.com,Ada,Lovelace,,,,\n";
+    std::fs::write(&file, table).unwrap();
+    sandbox.fail_next(Fault::hold()).unwrap();
+    let mut program = example_command("import", &sandbox);
+    let program = program.arg(&file).stdout(Stdio::piped());
+    let process = program.spawn().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(sandbox.wait_for_held(1, HANG)).unwrap();
+
+    std::fs::remove_file(folder.join("agents.ledger")).unwrap();
+    sandbox.release();
+    let output = process.wait_with_output().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    let [created, unrecorded, count] = lines[..] else {
+        panic!("{shown}");
+    };
+    assert!(created.starts_with("line 2: created "), "{shown}");
+    let message = "line 2: the outcome is not in the ledger: ";
+    assert!(unrecorded.starts_with(message), "{shown}");
+    assert_eq!(count, "1 of 1 rows have an agent");
+    assert_eq!(sandbox.agents().len(), 1);
+}
+
 /// Returns true if the process has a handler for the signal.
 #[cfg(target_os = "linux")]
 fn catches(process: &Child, signal: rustix::process::Signal) -> bool {

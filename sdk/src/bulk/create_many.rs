@@ -290,6 +290,12 @@ impl<T: Send + 'static> BulkOperation for CreateOperation<T> {
                     "not sent: resolve, resend_unknown, resend_corrected and wait_in_flight need a ledger",
                 ));
             }
+            if key.is_some() {
+                return Err(Error::config(
+                    "not sent: this row has an idempotency key, but the job has no ledger: set the job's ledger, or remove \
+                     the key",
+                ));
+            }
             // The row's own error takes precedence over the job's.
             let call = call.and_then(|call| job.stop_if_rejected().map_or(Ok(call), Err))?;
             progress.set_has_effects(true);

@@ -46,6 +46,9 @@ impl<I, T, M> CreateMany<I, T, M> {
     ///         Ok(Created::Already { agent_id, .. }) => println!("row {}: had {agent_id:?}", creation.index),
     ///         Err(error) => eprintln!("row {}: {error}", creation.index),
     ///     }
+    ///     if let Some(error) = &creation.ledger_error {
+    ///         eprintln!("row {}: the outcome is not in the ledger: {error}", creation.index);
+    ///     }
     /// }
     /// # }
     /// ```
@@ -98,9 +101,9 @@ impl<I, T, M> CreateMany<I, T, M> {
 
     /// Sets a function that returns the label of each row, such as an identifier in your own system, or `None`. The
     /// [ledger](Self::ledger) records the labels. They say which of your records an unresolved row belongs to:
-    /// `dealkit ledger show`, the [unresolved rows](crate::ledger::LedgerSummary::unresolved) and [`resolve`](CreateMany::resolve)
-    /// have them. A label is stored as text, unlike a key, so it must not be personal data. Without this function, rows have the
-    /// labels of [`CreateRow::label`](crate::CreateRow::label), if any.
+    /// `dealkit ledger show`, the [unresolved rows](crate::ledger::LedgerSummary::unresolved), [`resolve`](CreateMany::resolve)
+    /// and the errors of these rows have them. A label is stored as text, unlike a key, so it must not be personal data. Without
+    /// this function, rows have the labels of [`CreateRow::label`](crate::CreateRow::label), if any.
     ///
     /// A label longer than [`MAX_LABEL`](crate::CreateRow::MAX_LABEL) is the row's error.
     ///

@@ -23,6 +23,7 @@ use crate::{
         row::{Created, Creation, RowProgress, check_label},
     },
     calls::{
+        agents::create_operation,
         call::{Async, Call, CallFuture},
         claim::LookedUpKey,
         response::{RawResponse, find_id},
@@ -219,8 +220,8 @@ impl<T, M> CreateOnce<T, M> {
     }
 
     /// Sets a label that the ledger records with the key, such as an identifier in your own system. It says which of your records
-    /// an unresolved key belongs to: `dealkit ledger show` and the [unresolved rows](crate::ledger::LedgerSummary::unresolved)
-    /// have it. The label is stored as text, so it must not be personal data. If it is longer than
+    /// an unresolved key belongs to: `dealkit ledger show`, the [unresolved rows](crate::ledger::LedgerSummary::unresolved) and
+    /// the error have it. The label is stored as text, so it must not be personal data. If it is longer than
     /// [`MAX_LABEL`](crate::CreateRow::MAX_LABEL), nothing is sent.
     ///
     /// ```no_run
@@ -420,7 +421,7 @@ fn reject_changed_request<T>(created: Created<T>) -> Result<Created<T>, Error> {
             request_differs: true,
         } => {
             let error = Error::idempotency_key_reused(agent_id, sent_at);
-            Err(error.with_operation(&Creation::<T>::operation()))
+            Err(error.with_operation(&create_operation()))
         }
         created => Ok(created),
     }

@@ -13,11 +13,11 @@ use futures_util::future::BoxFuture;
 #[cfg(feature = "ledger")]
 use crate::ledger::LedgerRow;
 use crate::{
+    calls::agents::create_operation,
     error::{call::Error, kind::ErrorKind},
     ledger::LedgerError,
     model::{Agent, CreateAgent},
-    specification::wire,
-    transport::{call_progress::CallProgress, operation::Operation, outcome::Outcome},
+    transport::{call_progress::CallProgress, outcome::Outcome},
     value::{AgentId, Json, opaque_debug},
 };
 
@@ -79,6 +79,16 @@ impl<T> Created<T> {
     }
 }
 
+impl Created {
+    /// Returns the identifier of the agent that was created in this or an earlier run.
+    pub fn agent_id(&self) -> Option<&AgentId> {
+        match self {
+            Created::Now(agent) => Some(&agent.id),
+            Created::Already { agent_id, .. } => agent_id.as_ref(),
+        }
+    }
+}
+
 impl<T> Creation<T> {
     pub(crate) fn from_result(index: usize, result: Result<T, Error>) -> Self {
         Self {
@@ -95,15 +105,7 @@ impl<T> Creation<T> {
 
     /// Creates the result of a row that was not sent, or was cancelled.
     pub(crate) fn not_sent(index: usize, error: Error) -> Self {
-        Self::from_result(index, Err(error.with_operation(&Self::operation())))
-    }
-
-    /// Returns the operation of every row.
-    pub(crate) fn operation() -> Operation {
-        Operation {
-            method: http::Method::POST,
-            template: wire::AGENTS_PATH.into(),
-        }
+        Self::from_result(index, Err(error.with_operation(&create_operation())))
     }
 
     /// Returns the outcome of the row: `Succeeded` if the agent was created, even if the response could not be read;
@@ -148,11 +150,7 @@ impl<T> Creation<T> {
 impl Creation {
     /// Returns the identifier of the agent that was created in this or an earlier run.
     pub fn agent_id(&self) -> Option<&AgentId> {
-        match &self.result {
-            Ok(Created::Now(agent)) => Some(&agent.id),
-            Ok(Created::Already { agent_id, .. }) => agent_id.as_ref(),
-            Err(_) => None,
-        }
+        self.result.as_ref().ok()?.agent_id()
     }
 }
 
@@ -268,7 +266,7 @@ impl RowProgress {
 /// | [`CreateAgent`] | the request is sent unchanged: [`build`](crate::CreateAgent::builder) has checked every rule, `build_unvalidated` none |
 /// | [`Json`] | a body that is sent unchanged, for services that accept more than the rules allow |
 /// | a `Result` with one of these | such as the return value of [`build`](crate::CreateAgent::builder): an error becomes the row's error |
-/// | `(key, row)`, [`KeyedRow`] | a row with its key |
+/// | `(key, row)`, [`KeyedRow`] | a row with its key, for a job with a [ledger](crate::CreateMany::ledger) |
 pub struct CreateRow {
     pub(crate) body: Result<Bytes, Error>,
     pub(crate) key: Option<String>,
@@ -289,15 +287,17 @@ impl CreateRow {
         }
     }
 
-    /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next.
+    /// Sets the key that identifies the row in a [ledger](crate::CreateMany::ledger), in this run and the next. A job without a
+    /// ledger does not send a row with a key, because the next run would create its agent again: the row's result is an error
+    /// of kind [`Config`](ErrorKind::Config).
     pub fn key(mut self, key: impl Into<String>) -> KeyedRow {
         self.key = Some(key.into());
         KeyedRow(self)
     }
 
     /// Sets a label that the [ledger](crate::CreateMany::ledger) records with the row, such as an identifier in your own
-    /// system. The label is stored as text and shown with the row, so it must not be personal data. A label longer than
-    /// [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
+    /// system. The label is stored as text and shown with the row and in its error, so it must not be personal data. A label
+    /// longer than [`MAX_LABEL`](Self::MAX_LABEL) is the row's error.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
@@ -320,7 +320,8 @@ pub(crate) fn check_label(label: Option<&str>) -> Result<(), Error> {
 /// A [`CreateRow`] with its key, as a job with a [ledger](crate::CreateMany::ledger) needs it: from a pair `(key, row)`, or
 /// [`CreateRow::key`].
 ///
-/// The key identifies the row in the ledger, in this run and the next, and is never sent to the service.
+/// The key identifies the row in the ledger, in this run and the next, and is never sent to the service. A job without a ledger
+/// does not send the row: see [`CreateRow::key`].
 ///
 /// ```
 /// use dealkit::{CreateRow, Json, KeyedRow};

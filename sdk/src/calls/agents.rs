@@ -68,15 +68,24 @@ impl<M: Clone> Agents<M> {
     /// Creates an agent from a JSON text, for bindings, which write it themselves.
     #[doc(hidden)]
     pub fn create_from_text(&self, body: Bytes) -> Call<Agent, M> {
-        let operation = Operation {
-            method: Method::POST,
-            template: wire::AGENTS_PATH.into(),
-        };
         let path = Ok(wire::AGENTS_PATH);
         let read_agent = read_model(Agent::from_json_cancellable, Agent::unreadable);
-        Call::new(Arc::clone(&self.service), operation, path, read_agent)
-            .with_body(body)
-            .in_mode(self.mode.clone())
+        Call::new(
+            Arc::clone(&self.service),
+            create_operation(),
+            path,
+            read_agent,
+        )
+        .with_body(body)
+        .in_mode(self.mode.clone())
+    }
+}
+
+/// Returns the operation of a create.
+pub(crate) fn create_operation() -> Operation {
+    Operation {
+        method: Method::POST,
+        template: wire::AGENTS_PATH.into(),
     }
 }
 

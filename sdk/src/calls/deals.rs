@@ -46,14 +46,24 @@ impl<M: Clone> Deals<M> {
     /// ```
     #[doc(alias("get", "fetch"))]
     pub fn retrieve(&self, id: impl AsRef<str>) -> Call<Deal, M> {
-        let operation = Operation {
-            method: Method::GET,
-            template: wire::DEAL_PATH.into(),
-        };
         let id = escape_segment(id.as_ref()).map_err(Error::from);
         let path = id.map(|id| wire::DEAL_PATH.replace("{id}", &id));
         let read_deal = read_model(Deal::from_json_cancellable, Deal::unreadable);
-        Call::new(Arc::clone(&self.service), operation, path, read_deal).in_mode(self.mode.clone())
+        Call::new(
+            Arc::clone(&self.service),
+            retrieve_operation(),
+            path,
+            read_deal,
+        )
+        .in_mode(self.mode.clone())
+    }
+}
+
+/// Returns the operation that retrieves a deal.
+pub(crate) fn retrieve_operation() -> Operation {
+    Operation {
+        method: Method::GET,
+        template: wire::DEAL_PATH.into(),
     }
 }
 

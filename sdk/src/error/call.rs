@@ -34,9 +34,10 @@ const MAX_BODY: usize = 64 * 1024;
 ///
 /// `Display` is one line: the method, the path template, the failure, whether the agent of a create may exist, and the status,
 /// title, detail and request id of the response, if there was one. It never shows the service key. Only the title and the detail,
-/// which the service writes, may repeat values that were sent. `Debug` begins with this line, so a `main` that returns the error
-/// prints it. `source()` returns an error whose text is not in the message, if there is one: the error of an underlying library,
-/// or of one of your functions.
+/// which the service writes, may repeat values that were sent. The error of a row whose outcome is unknown according to the ledger
+/// has the time at which the row was sent, and its [label](crate::CreateRow::label). `Debug` begins with this line, so a `main`
+/// that returns the error prints it. `source()` returns an error whose text is not in the message, if there is one: the error of
+/// an underlying library, or of one of your functions.
 ///
 /// ```no_run
 /// # async fn example(client: dealkit::Client) -> Result<(), dealkit::Error> {
@@ -131,15 +132,19 @@ impl Error {
         recorded_row: &crate::ledger::LedgerRow,
         resolve_error: Option<crate::error::cause::ResolveError>,
     ) -> Self {
-        Self::new(Cause::AlreadyAttempted {
-            outcome: recorded_row.outcome,
-            status: recorded_row.status,
-            request_id: recorded_row.request_id.clone(),
-            in_flight: recorded_row.in_flight,
-            reason: recorded_row.reason(),
-            request_differs: recorded_row.request_differs,
-            resolve_error,
-        })
+        Self::new(Cause::AlreadyAttempted(
+            crate::error::cause::EarlierAttempt {
+                outcome: recorded_row.outcome,
+                status: recorded_row.status,
+                request_id: recorded_row.request_id.clone(),
+                sent_at: recorded_row.sent_at,
+                label: recorded_row.label.clone(),
+                in_flight: recorded_row.in_flight,
+                reason: recorded_row.reason(),
+                request_differs: recorded_row.request_differs,
+                resolve_error,
+            },
+        ))
     }
 
     /// Creates the error of a create whose idempotency key belongs to an agent with other data.
@@ -171,6 +176,15 @@ impl Error {
     pub(crate) fn with_operation(mut self, operation: &Operation) -> Self {
         self.data_mut().operation = Some(operation.clone());
         self
+    }
+
+    /// Sets the operation, unless the error has one.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_default_operation(self, operation: &Operation) -> Self {
+        match self.0.operation {
+            Some(_) => self,
+            None => self.with_operation(operation),
+        }
     }
 
     #[cfg(feature = "test-util")]
@@ -265,7 +279,7 @@ impl Error {
     /// sent, this is the status of the response that prevented it from being sent.
     pub fn status(&self) -> Option<StatusCode> {
         match &self.0.cause {
-            Cause::AlreadyAttempted { status, .. } => *status,
+            Cause::AlreadyAttempted(attempt) => attempt.status,
             Cause::Stopped { status, .. } => *status,
             _ => self.response().map(|response| response.status),
         }
@@ -297,8 +311,8 @@ impl Error {
 
     /// Returns the request's id in the service's logs. Quote this id to the service's support.
     pub fn request_id(&self) -> Option<&str> {
-        if let Cause::AlreadyAttempted { request_id, .. } = &self.0.cause {
-            return request_id.as_deref();
+        if let Cause::AlreadyAttempted(attempt) = &self.0.cause {
+            return attempt.request_id.as_deref();
         }
         self.response()?
             .request_id()
@@ -374,24 +388,16 @@ impl Error {
     /// Returns true if this job did not send the row because another job is sending it right now. The other job will record the
     /// outcome.
     pub fn is_in_flight(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::AlreadyAttempted {
-                in_flight: true,
-                ..
-            }
-        )
+        matches!(&self.0.cause, Cause::AlreadyAttempted(attempt) if attempt.in_flight)
     }
 
     /// Returns true if the row differs from its request in the ledger. The change was not sent.
     pub fn request_differs(&self) -> bool {
-        matches!(
-            self.0.cause,
-            Cause::AlreadyAttempted {
-                request_differs: true,
-                ..
-            } | Cause::IdempotencyKeyReused { .. }
-        )
+        match &self.0.cause {
+            Cause::AlreadyAttempted(attempt) => attempt.request_differs,
+            Cause::IdempotencyKeyReused { .. } => true,
+            _ => false,
+        }
     }
 
     /// Returns the agent that was created earlier with the same idempotency key, from other data
@@ -592,7 +598,7 @@ impl Error {
     /// Describes the possible effect of a failed create. Rows from the ledger have messages of their own.
     fn describe_effect(&self) -> Option<&'static str> {
         match (&self.0.cause, &self.0.operation) {
-            (Cause::AlreadyAttempted { .. } | Cause::IdempotencyKeyReused { .. }, _) => None,
+            (Cause::AlreadyAttempted(_) | Cause::IdempotencyKeyReused { .. }, _) => None,
             (_, None) => None,
             (_, Some(operation)) => find_effect(operation, self.outcome()),
         }

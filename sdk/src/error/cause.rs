@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, sync::Arc};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use http::StatusCode;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     rules::validate::ValidationError,
     transport::{
         connect::failure::LibraryError, error::TransportCause, outcome::Outcome,
-        rate::queue::LateAdmission,
+        rate::queue::LateAdmission, redact::shorten,
     },
     value::{
         AgentId,
@@ -35,18 +35,7 @@ pub(crate) enum Cause {
     Decode(DecodeError),
     Cancelled(Outcome),
     Ledger(LedgerError),
-    AlreadyAttempted {
-        outcome: Outcome,
-        status: Option<StatusCode>,
-        request_id: Option<String>,
-        in_flight: bool,
-        /// The title and the violation codes of the error response, if the service rejected the row.
-        reason: Option<String>,
-        /// True if the row has changed since its request was sent.
-        request_differs: bool,
-        /// The error of the caller's `resolve`, if it was called for the row and failed.
-        resolve_error: Option<ResolveError>,
-    },
+    AlreadyAttempted(EarlierAttempt),
     /// The ledger has the key with an agent that was created from other data.
     IdempotencyKeyReused {
         agent_id: Option<AgentId>,
@@ -60,6 +49,25 @@ pub(crate) enum Cause {
         index: usize,
         status: Option<StatusCode>,
     },
+}
+
+/// An earlier attempt to create a row, according to the ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct EarlierAttempt {
+    pub(crate) outcome: Outcome,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) request_id: Option<String>,
+    /// The time at which the row was sent.
+    pub(crate) sent_at: Option<DateTime<Utc>>,
+    /// The caller's label of the row, which is not personal data.
+    pub(crate) label: Option<String>,
+    pub(crate) in_flight: bool,
+    /// The title and the violation codes of the error response, if the service rejected the row.
+    pub(crate) reason: Option<String>,
+    /// True if the row has changed since its request was sent.
+    pub(crate) request_differs: bool,
+    /// The error of the caller's `resolve`, if it was called for the row and failed.
+    pub(crate) resolve_error: Option<ResolveError>,
 }
 
 /// The error of the caller's `resolve` function. Messages never show the error's text, which may contain personal data.
@@ -84,7 +92,7 @@ impl Cause {
             Cause::Decode(_) => ErrorKind::Decode,
             Cause::Cancelled(_) => ErrorKind::Cancelled,
             Cause::Ledger(_) => ErrorKind::Ledger,
-            Cause::AlreadyAttempted { .. } => ErrorKind::AlreadyAttempted,
+            Cause::AlreadyAttempted(_) => ErrorKind::AlreadyAttempted,
             Cause::IdempotencyKeyReused { .. } => ErrorKind::IdempotencyKeyReused,
             Cause::DuplicateKey(_) => ErrorKind::DuplicateKey,
             Cause::ServiceKey(_) => ErrorKind::ServiceKey,
@@ -95,7 +103,7 @@ impl Cause {
     /// Returns the outcome of the last attempt, given the status of its response, if there was one.
     pub(crate) fn outcome(&self, status: Option<StatusCode>) -> Outcome {
         match (self, status) {
-            (Cause::AlreadyAttempted { outcome, .. }, _) => *outcome,
+            (Cause::AlreadyAttempted(attempt), _) => attempt.outcome,
             (Cause::IdempotencyKeyReused { .. }, _) => Outcome::Succeeded,
             (Cause::Stopped { .. }, _) => Outcome::NotSent,
             (Cause::Transport(cause), status) => cause.outcome(status),
@@ -120,23 +128,9 @@ impl Cause {
                 format!("cancelled {}", describe_cancellation(*outcome)).into()
             }
             Cause::Ledger(error) => format!("not sent: {error}").into(),
-            Cause::AlreadyAttempted {
-                outcome,
-                status,
-                in_flight,
-                reason,
-                request_differs,
-                resolve_error,
-                ..
-            } => {
-                let text = describe_recorded(
-                    *outcome,
-                    *status,
-                    *in_flight,
-                    reason.as_deref(),
-                    resolve_error.as_deref(),
-                );
-                match request_differs {
+            Cause::AlreadyAttempted(attempt) => {
+                let text = describe_earlier_attempt(attempt);
+                match attempt.request_differs {
                     true => format!("{text}. The row has changed since, and this change was not sent").into(),
                     false => text.into(),
                 }
@@ -175,7 +169,8 @@ impl Cause {
             // The message of `Error` contains the text of these errors. A program that prints an error with its sources would show the
             // text twice.
             Cause::Validation(_) | Cause::Decode(_) | Cause::Ledger(_) => None,
-            Cause::AlreadyAttempted { resolve_error, .. } => resolve_error
+            Cause::AlreadyAttempted(attempt) => attempt
+                .resolve_error
                 .as_deref()
                 .filter(|error| !error.is::<LedgerError>())
                 .map(|error| error as _),
@@ -247,20 +242,14 @@ fn describe_cancellation(outcome: Outcome) -> &'static str {
     }
 }
 
-fn describe_recorded(
-    outcome: Outcome,
-    status: Option<StatusCode>,
-    in_flight: bool,
-    reason: Option<&str>,
-    resolve_error: Option<&(dyn StdError + Send + Sync + 'static)>,
-) -> String {
-    if in_flight {
+fn describe_earlier_attempt(attempt: &EarlierAttempt) -> String {
+    if attempt.in_flight {
         return "it is being sent elsewhere right now; nothing was sent here. Once that has ended, send it again with the \
              same ledger and key: if the agent was created, the ledger has it"
             .to_owned();
     }
-    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+    let status = attempt.status.map(|status| status.to_string());
+    let resolve_error = attempt.resolve_error.as_deref();
     let resolution = match resolve_error.map(|error| error.downcast_ref::<LedgerError>()) {
         None => String::new(),
         Some(None) => ", and the function that was called to resolve it failed".to_owned(),
@@ -268,14 +257,38 @@ fn describe_recorded(
             ", and the resolution of the function that was called to resolve it is rejected: {error}"
         ),
     };
-    match outcome {
+    match attempt.outcome {
         Outcome::Succeeded => "the agent was created earlier; nothing was sent now".to_owned(),
         Outcome::Rejected => {
+            let status = list_in_brackets([status]);
+            let reason = attempt.reason.as_deref();
+            let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
             format!("the service rejected it earlier{status}{reason}; nothing was sent now")
         }
-        Outcome::NotSent | Outcome::Unknown => format!(
-            "it was sent earlier, and its outcome is unknown{status}{resolution}; nothing was sent now. Find out whether the \
-             agent exists, and resolve the row"
-        ),
+        Outcome::NotSent | Outcome::Unknown => {
+            // The service's operator looks up the request by its time, and the caller finds the record by its label.
+            let sent_at = attempt.sent_at.map(|time| {
+                format!(
+                    "sent at {}",
+                    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+                )
+            });
+            let label = attempt.label.as_deref().filter(|label| !label.is_empty());
+            let label = label.map(|label| format!("label {}", shorten(label)));
+            let facts = list_in_brackets([status, sent_at, label]);
+            format!(
+                "it was sent earlier, and its outcome is unknown{facts}{resolution}; nothing was sent now. Find out whether the \
+                 agent exists, and resolve the row"
+            )
+        }
     }
+}
+
+/// Lists the known facts in brackets, after a space. Returns an empty string if no fact is known.
+fn list_in_brackets<const N: usize>(facts: [Option<String>; N]) -> String {
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    if facts.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", facts.join("; "))
 }

@@ -20,8 +20,8 @@ named_enum! {
     /// ```
     #[non_exhaustive]
     ErrorKind {
-        /// A setting of the client or the call is invalid. Troubleshooting: the message names the setting and the values that it
-        /// accepts.
+        /// A setting of the client or the call is invalid, or the key or the label of a row: the key is missing, for example, or
+        /// the job has no ledger. Troubleshooting: the message names the setting and the values that it accepts.
         Config = "config",
         /// The request breaks the rules, so it was not sent. Troubleshooting: see
         /// [`Error::violations`](crate::Error::violations).

@@ -1,6 +1,6 @@
 //! Hashes that a ledger stores in place of keys, requests and e-mail addresses, because these are personal data.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use blake2::{Blake2b128, Digest as _};
 use icu_normalizer::ComposingNormalizerBorrowed;
@@ -54,12 +54,29 @@ pub(crate) fn normalize<'a>(key_name: Option<&str>, key: &'a str) -> Cow<'a, str
 pub(crate) struct Salt(pub(super) [u8; 32]);
 
 /// The hash that a ledger stores in place of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyHash(pub(super) [u8; 16]);
 
 /// The hash that a ledger stores in place of a request or an e-mail address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ValueHash(pub(super) [u8; 16]);
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Debug for ValueHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+/// Writes a hash as hexadecimal digits, on one line even in the alternate format.
+fn write_hex(hash: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
 
 impl Salt {
     /// Hashes a key, normalized for keys with this name.

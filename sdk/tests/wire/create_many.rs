@@ -56,6 +56,33 @@ fn ids(creations: Vec<Creation>) -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn a_row_with_a_key_is_not_sent_without_a_ledger() {
+    let service = Peer::answering(201, &[], VALID_BODY);
+    let blocking_client = blocking::Client::new(service.client()).unwrap();
+    let rows = || -> [dealkit::CreateRow; 3] {
+        let broken = ("c", broken(2)).into();
+        [("a", row(0)).into(), row(1).into(), broken]
+    };
+    let job = service.client().agents().create_many(rows());
+    let streamed: Vec<Creation> = runtime().block_on(job.stream().collect());
+    let job = blocking_client.agents().create_many(rows());
+    let iterated: Vec<Creation> = job.into_iter().collect();
+    for creations in [streamed, iterated] {
+        use Outcome::{NotSent, Succeeded};
+        let expected = [(0, NotSent), (1, Succeeded), (2, NotSent)];
+        assert_eq!(outcomes(&creations), expected);
+        for (index, key) in [(0, "a"), (2, "c")] {
+            let error = creations[index].result.as_ref().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            let message = "POST /v1/agents: not sent: this row has an idempotency key, but the job has no ledger: ";
+            assert!(error.to_string().starts_with(message), "{error}");
+            assert_eq!(creations[index].key.as_deref(), Some(key));
+        }
+    }
+    assert_eq!(service.arrived().len(), 2);
+}
+
 #[tokio::test]
 async fn a_failed_row_is_one_item_and_an_invalid_row_is_not_sent() {
     let mut peer = Peer::manual();

@@ -60,11 +60,15 @@ async fn a_key_is_sent_until_the_ledger_has_its_outcome() {
     let mut peer = Peer::manual();
     let client = peer.client();
     let (now, sent) = send_and_respond(&mut peer, once(&client, &ledger, "new"), 201).await;
-    assert!(sent && matches!(now.unwrap(), Created::Now(agent) if agent.id == "x_1"));
+    let now = now.unwrap();
+    assert_eq!(now.agent_id().unwrap(), "x_1");
+    assert!(sent && matches!(now, Created::Now(agent) if agent.id == "x_1"));
     let (before, sent) = send_and_respond(&mut peer, once(&client, &ledger, "new"), 201).await;
+    let before = before.unwrap();
+    assert_eq!(before.agent_id().unwrap(), "x_1");
     let Created::Already {
         agent_id, sent_at, ..
-    } = before.unwrap()
+    } = before
     else {
         panic!("it was there before");
     };

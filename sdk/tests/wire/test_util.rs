@@ -3,8 +3,8 @@
 use std::{error::Error as _, sync::Arc, time::Duration};
 
 use dealkit::{
-    Agent, CallOptions, Deal, Error, ErrorKind, Method, Operations, Outcome, RawResponse,
-    StatusCode, ValidationError,
+    Agent, CallOptions, Creation, Deal, Error, ErrorKind, Method, Operations, Outcome, RawResponse,
+    Retrieved, StatusCode, ValidationError,
     test_util::{ErrorBuilder, Stub},
 };
 use futures_util::FutureExt as _;
@@ -105,7 +105,7 @@ async fn constructed_errors_without_a_response_equal_the_real_ones() {
 #[cfg(feature = "ledger")]
 #[tokio::test]
 async fn a_constructed_record_of_a_ledger_equals_the_real_one() {
-    use dealkit::{Creation, ledger::Ledger};
+    use dealkit::ledger::Ledger;
 
     let folder = tempfile::TempDir::new().unwrap();
     let ledger = Ledger::sqlite(folder.path().join("agents.ledger"));
@@ -157,7 +157,10 @@ async fn a_stub_returns_the_results_of_its_functions() {
         Stub::new().on_create_agent(|request| Err(ErrorBuilder::config(request.email()).build()));
     let program: Arc<dyn Operations> = Arc::new(stub);
     let error = tokio::spawn(program.create_agent(ada())).await.unwrap();
-    assert_eq!(error.unwrap_err().to_string(), "ada@example.com");
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "POST /v1/agents: ada@example.com"
+    );
     let error = program.retrieve_deal("d_1").await.unwrap_err();
     assert!(
         error.to_string().contains("call Stub::on_retrieve"),
@@ -191,7 +194,50 @@ async fn an_async_stub_waits_for_the_test() {
     released.notify_one();
     assert_eq!(deal.await.unwrap().id, "d_1");
     let error = program.create_agent(ada()).await.unwrap_err();
-    assert_eq!(error.to_string(), "ada@example.com");
+    assert_eq!(error.to_string(), "POST /v1/agents: ada@example.com");
+}
+
+/// A program takes the same branch with a stub as with a client.
+#[tokio::test(start_paused = true)]
+async fn errors_of_a_stub_have_the_operation_of_the_call() {
+    let after = Duration::from_secs(1);
+    let timeout = move || ErrorBuilder::timeout(after);
+    let stub = Stub::new()
+        .on_retrieve(move |_| Err(timeout().build()))
+        .on_create_agent(move |_| Err(timeout().build()));
+    let service = limits::ScriptedService::start(Duration::ZERO, [(0, None), (0, None)]).await;
+    let client = service.builder().timeout(after).build().unwrap();
+    for may_have_acted in [true, false] {
+        let call = async |program: &dyn Operations| match may_have_acted {
+            true => program.create_agent(ada()).await.unwrap_err(),
+            false => program.retrieve_deal("d_1").await.unwrap_err(),
+        };
+        let (stubbed, real) = (call(&stub).await, call(&client).await);
+        assert_eq!(stubbed.may_have_acted(), may_have_acted);
+        assert_eq!(facts(&stubbed), facts(&real));
+    }
+
+    let stub = stub.on_retrieve(move |_| {
+        let error = timeout().operation(Method::GET, "/v2/deals/{id}");
+        Err(error.build())
+    });
+    let error = stub.retrieve_deal("d_1").await.unwrap_err();
+    assert_eq!(error.to_string(), "GET /v2/deals/{id}: timed out after 1 s");
+}
+
+#[test]
+fn errors_of_constructed_results_have_their_operations() {
+    let timeout = || ErrorBuilder::timeout(Duration::from_secs(1)).build();
+    let retrieved: Retrieved = Retrieved::new(0, "d_1", Err(timeout()));
+    let error = retrieved.result.unwrap_err();
+    assert_eq!(error.to_string(), "GET /v1/deals/{id}: timed out after 1 s");
+    assert!(!error.may_have_acted());
+    let creation: Creation = Creation::new(0, Err(timeout()));
+    let error = creation.result.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "POST /v1/agents: timed out after 1 s; the agent may exist"
+    );
 }
 
 /// The options of a call through the trait replace the client's.
@@ -242,9 +288,14 @@ async fn operations_create_once() {
     let program: Arc<dyn Operations> = Arc::new(stub);
     let error = program.create_agent_once(ada(), key).await.unwrap_err();
     assert!(error.is_in_flight());
+    assert!(
+        error.to_string().starts_with("POST /v1/agents: "),
+        "{error}"
+    );
     let key = IdempotencyKey::new(&ledger, "crm-2");
     let created = program.create_agent_once(ada(), key.clone()).await.unwrap();
     assert_eq!(created, Created::already("crm-2 ada@example.com"));
+    assert_eq!(created.agent_id().unwrap(), "crm-2 ada@example.com");
     let error = Stub::new().create_agent_once(ada(), key).await.unwrap_err();
     assert!(
         error.to_string().contains("on_create_agent_once"),

@@ -288,6 +288,15 @@ async fn unresolved_rows_have_their_labels(ledger: Ledger) {
     let unresolved = ledger.summary().unwrap().unresolved;
     let labels: Vec<_> = unresolved.iter().map(|row| row.label.as_deref()).collect();
     assert_eq!(labels, [Some("crm-0"), Some("mine"), None]);
+    // Each hash is one line.
+    let debug = format!("{:#?}", unresolved[0]);
+    let is_hash = |line: &&str| line.len() == 32 && line.chars().all(|c| c.is_ascii_hexdigit());
+    let values = debug.lines().map(|line| line.trim().trim_end_matches(','));
+    assert_eq!(values.clone().filter(is_hash).count(), 1, "{debug}");
+    assert!(
+        !values.clone().any(|value| value.parse::<u8>().is_ok()),
+        "{debug}"
+    );
 
     // A pair of a key and a request has its label from the function, too, and the next run resolves the rows by their labels.
     let pairs = (0..3).map(|number| (key(number), rows::request(number)));
@@ -300,9 +309,20 @@ async fn unresolved_rows_have_their_labels(ledger: Ledger) {
         std::future::ready(Ok::<_, std::convert::Infallible>(Resolution::Unknown))
     });
     let mut creations = job.concurrency(1).stream();
-    while let Some(creation) = creations.next().await {
+    for row in &unresolved {
+        let creation = creations.next().await.unwrap();
         assert_eq!(creation.outcome(), Unknown);
+        let sent_at = row.sent_at.unwrap().format("%Y-%m-%dT%H:%M:%SZ");
+        let label = row.label.as_deref();
+        let label = label.map_or_else(String::new, |label| format!("; label {label}"));
+        let message = format!(
+            "POST /v1/agents: it was sent earlier, and its outcome is unknown (503 Service Unavailable; sent at \
+             {sent_at}{label}); nothing was sent now. "
+        );
+        let error = error_message(&creation);
+        assert!(error.starts_with(&message), "{error}");
     }
+    assert!(creations.next().await.is_none());
     // The ledger has the labels with which the rows were sent.
     let mut labels = seen.lock().unwrap().clone();
     labels.sort();

@@ -84,7 +84,7 @@ async fn new_rows_and_unsent_rows_are_sent(ledger: Ledger) {
         error_message(&results[1]),
         "POST /v1/agents: the service rejected it earlier (422 Unprocessable Entity); nothing was sent now"
     );
-    assert!(error_message(&results[4]).contains("(503 Service Unavailable)"));
+    assert!(error_message(&results[4]).contains("(503 Service Unavailable; sent at "));
     for (index, creation) in results.iter().enumerate() {
         assert_eq!(
             (creation.index, creation.key.clone()),
