@@ -197,8 +197,8 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
             key_name: The name of the idempotency keys, such as ``"email"``. If the ledger's keys have a different name,
                 LedgerError is raised, because the ledger would recognise no key.
             label: A name for the request in your own system, such as a record number, which the ledger stores as text. If
-                the outcome becomes unknown, ``dealkit ledger show`` and ``LedgerRow.label`` say whose. At most 256
-                bytes, and never personal data.
+                the outcome becomes unknown, ``dealkit ledger show``, ``LedgerRow.label`` and the error's message say
+                whose. At most 256 bytes, and never personal data.
             resend_unknown: Whether to send the request even if the outcome of the key is unknown. If an earlier request
                 did create the agent, there are then two agents.
             resend_corrected: Whether to send the request if the service rejected an earlier request with the key, and
@@ -339,8 +339,9 @@ class AgentCalls(_Calls, Generic[Created, CreatedOnce, Creations]):
                 ``dealkit.ledger.KeyOf``. The ledger then rejects a job whose keys have a different name, which would
                 create every agent again. Required with ``ledger``, and not allowed without it.
             label: A function that returns the label of a row, such as a record number in your own system, or None. The
-                ledger stores labels as text: ``dealkit ledger show``, ``LedgerRow.label`` and ``UnresolvedRow.label``
-                say which of your records have an unknown outcome. At most 256 bytes, and never personal data.
+                ledger stores labels as text: ``dealkit ledger show``, ``LedgerRow.label``, ``UnresolvedRow.label`` and
+                the error's message say which of your records have an unknown outcome. At most 256 bytes, and never
+                personal data.
             resend_unknown: Whether to send rows again whose outcome in the ledger is unknown, without looking up their
                 agents. If an earlier run did create the agent, there are then two agents.
             resend_corrected: Whether to send rows again that the service rejected and whose requests have changed since.
