@@ -385,7 +385,7 @@ check-deny: $(CARGO_TOOLS)/cargo-deny
 		$(CARGO_TOOLS)/cargo-deny check advisories
 
 # The revision with which the next release is compared: the newest release, or any revision.
-# Until there is a release, changes count from the revision that fixed the public names.
+# Until there is a release, changes count from this revision.
 API_BASELINE := 454e718e09955334099f4dcbc1b6dbff3838ce87
 SINCE ?= $(or $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null),$(API_BASELINE))
 

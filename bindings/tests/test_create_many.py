@@ -268,15 +268,37 @@ def test_invalid_data_frames(client: Client, sandbox: Sandbox) -> None:
         client.agents.create_many(as_any(polars.LazyFrame(TABLE)))
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"profile": "A", "profile.tier": "B"},
+        {"profile": "A", "profile.client_metadata.e": "B"},
+        {"profile.client_metadata": "A", "profile.client_metadata.e": "B"},
+        {"extra": "A", "extra.b": "B"},
+    ],
+)
+def test_a_column_with_text_in_place_of_an_object(client: Client, columns: dict[str, str], sandbox: Sandbox) -> None:
+    names = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"}
+    for cells in ({**names, **columns}, {**names, **dict(reversed(columns.items()))}):
+        [creation] = client.agents.create_many(pandas.DataFrame([cells]), on_error="return")
+        assert isinstance(creation.error, ValidationError)
+    assert not sandbox.requests
+
+
 def test_undocumented_fields_in_columns(client: Client, sandbox: Sandbox) -> None:
     frame = polars.DataFrame(TABLE).with_columns(
         polars.lit("x").alias("extra.a.b"),
         polars.lit(1).alias("profile.extra.c"),
+        polars.lit(2).alias("extra.client_metadata.d"),
+        polars.lit(3).alias("profile.client_metadata.e.f"),
+        polars.struct(polars.lit(4).alias("g"), polars.lit(None).alias("h")).alias("extra"),
         polars.lit("y").alias("profile.tier"),
     )
     list(client.agents.create_many(frame, concurrency=1))
-    body = json.loads(sandbox.requests[1].body)
-    assert body["a.b"] == "x" and body["profile"] == {"tier": "y", "c": 1}
+    ada, grace = (json.loads(request.body) for request in sandbox.requests)
+    assert (grace["a.b"], grace["client_metadata.d"], grace["g"], grace["h"]) == ("x", 2, 4, None)
+    assert grace["profile"] == {"tier": "y", "c": 1, "clientMetadata": {"e.f": 3}}
+    assert ada["profile"]["clientMetadata"] == {"a": 1, "e.f": 3}
 
 
 class TableWithoutRows:

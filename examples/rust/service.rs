@@ -109,12 +109,12 @@ async fn create_agent_once(
     NewAgent(request): NewAgent,
 ) -> Result<impl IntoResponse, Failure> {
     let create = shared.client.agents().create(request);
-    // If the caller disconnects, the task continues, and the ledger records its
-    // outcome.
     // For `dealkit ledger show`. Keys are not personal data.
     let label: String = key.chars().take(80).collect();
     let once = create.once(&shared.ledger, key).key_name("request");
     let call = once.label(label).resend_corrected().into_future();
+    // If the caller disconnects, the task continues, and the ledger records its
+    // outcome.
     let created = shared.creates.spawn(call).await??;
     let status = match created {
         Created::Now(_) => StatusCode::CREATED,

@@ -160,7 +160,7 @@ class DealkitError(_ExceptionWithAttributes):
     until the rate limit would have let the call through."""
     index: int | None = None
     """The position in the input, from 0: of the identifier (``retrieve_many``), the row (``create_many``) or the entry
-    (``dealkit.ledger.resolve``)."""
+    (``dealkit.ledger.resolve`` and ``mark_unknown``)."""
     setting: str | None = None
     """The keyword of the setting that the error concerns, such as ``base_url``. If the setting is invalid, the message
     begins with this keyword. Otherwise the message ends with a reference to the setting, such as ``[see

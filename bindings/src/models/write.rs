@@ -213,12 +213,6 @@ pub(crate) struct Writer {
     python_error: Option<PyErr>,
 }
 
-/// Returns whether a value stands for an empty cell of a data frame: NaN, or NaT or NA of pandas.
-fn is_empty_cell(value: &Bound<'_, PyAny>, actual_type: &str) -> bool {
-    let float = value.cast::<PyFloat>();
-    float.is_ok_and(|float| float.value().is_nan()) || matches!(actual_type, "NaTType" | "NAType")
-}
-
 impl Default for Writer {
     fn default() -> Self {
         Self {
@@ -493,4 +487,10 @@ impl Writer {
             ),
         }
     }
+}
+
+/// Returns whether a value stands for an empty cell of a data frame: NaN, or NaT or NA of pandas.
+fn is_empty_cell(value: &Bound<'_, PyAny>, actual_type: &str) -> bool {
+    let float = value.cast::<PyFloat>();
+    float.is_ok_and(|float| float.value().is_nan()) || matches!(actual_type, "NaTType" | "NAType")
 }

@@ -182,7 +182,8 @@ impl LedgerError {
         }
     }
 
-    /// Returns the position of the rejected entry among those passed to [`resolve`](super::Ledger::resolve), counted from 0.
+    /// Returns the position of the rejected entry among those passed to [`resolve`](super::Ledger::resolve) or
+    /// [`mark_unknown`](super::Ledger::mark_unknown), counted from 0.
     pub fn index(&self) -> Option<usize> {
         match self.0.cause {
             Cause::Rejected(index, _) => Some(index),

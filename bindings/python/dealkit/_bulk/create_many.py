@@ -380,7 +380,8 @@ def _check_rows(rows: Any) -> tuple[Iterator[Any], int | None]:
         raise TypeError(f"rows must be an iterable of mappings, not a {kind}; for one agent use create()")
     # Iterating over a data frame would yield its columns instead of its rows. The results of SQLAlchemy, which are iterables
     # of mappings, have a method with this name.
-    if not callable(getattr(type(rows), "columns", callable)):
+    columns = getattr(type(rows), "columns", None)
+    if columns is not None and not callable(columns):
         table_rows = iterate_table(rows)
         if table_rows is None:
             raise TypeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dealkit._core.arguments import suggest_name
 from dealkit.params import AgentProfileParams, CreateAgentParams
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 # The number of rows of a pandas data frame that are converted together.
 _CHUNK_SIZE = 1000
 
-_ROW_FIELDS = frozenset(CreateAgentParams.__annotations__)
-_PROFILE_FIELDS = frozenset(f"profile.{name}" for name in AgentProfileParams.__annotations__)
-# Objects with any fields. A column can have one of them, such as `extra.note`.
-_FREE_FORM_FIELDS = ("extra", "profile.extra", "profile.client_metadata")
+_FIELDS = frozenset(CreateAgentParams.__annotations__) | {
+    f"profile.{name}" for name in AgentProfileParams.__annotations__
+}
+# Objects with any fields: a column can hold one of them, such as `extra.note`.
+_FREE_FORM_OBJECTS = ("profile.client_metadata", "profile.extra", "extra")
 
 
 class ArrowTable(Protocol):
@@ -43,23 +44,33 @@ def iterate_table(table: Any) -> Iterator[dict[str, Any]] | None:
         columns, records = table.columns, _iterate_pandas(table)
     else:
         return None
+    locations: dict[Any, _Location] = {}
     for column, count in Counter(columns).items():
-        _check_column(column)
+        locations[column] = _locate(column)
         if count > 1:
             raise ValueError(f"there are {count} columns {column!r}; drop or rename all but one of them")
-    return map(_make_row, records)
+    return (_make_row(record, locations) for record in records)
 
 
-def _check_column(name: Any) -> None:
-    if name not in _ROW_FIELDS and name not in _PROFILE_FIELDS and not _is_free_form(str(name)):
-        in_profile = f"profile.{name}"
-        similar_name = in_profile if in_profile in _PROFILE_FIELDS else str(name)
-        suggestion = suggest_name(similar_name, _ROW_FIELDS | _PROFILE_FIELDS)
-        raise ValueError(f"the column {name!r} is not a field of an agent{suggestion or '; drop or rename it'}")
+class _Location(NamedTuple):
+    """The field that a column holds."""
+
+    objects: tuple[str, ...]
+    """The names of the objects that contain the field, outermost first."""
+    field: str
 
 
-def _is_free_form(name: str) -> bool:
-    return any(name.startswith(f"{field}.") for field in _FREE_FORM_FIELDS)
+def _locate(column: Any) -> _Location:
+    """Returns the location of a column's field. Raises ValueError if there is no such field."""
+    name = str(column)
+    for parent in (*_FREE_FORM_OBJECTS, "profile"):
+        if name.startswith(f"{parent}.") and (parent in _FREE_FORM_OBJECTS or name in _FIELDS):
+            return _Location((*parent.split("."),), name.removeprefix(f"{parent}."))
+    if name in _FIELDS:
+        return _Location((), name)
+    similar_name = f"profile.{name}" if f"profile.{name}" in _FIELDS else name
+    suggestion = suggest_name(similar_name, _FIELDS)
+    raise ValueError(f"the column {column!r} is not a field of an agent{suggestion or '; drop or rename it'}")
 
 
 def _iterate_pandas(frame: Any) -> Iterator[dict[str, Any]]:
@@ -68,16 +79,20 @@ def _iterate_pandas(frame: Any) -> Iterator[dict[str, Any]]:
         yield from chunk.where(chunk.notna(), None).to_dict("records")
 
 
-def _make_row(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a row from the cells of a record. The column ``profile.tier`` becomes a field of the profile."""
+def _make_row(record: Mapping[Any, Any], locations: Mapping[Any, _Location]) -> dict[str, Any]:
+    """Makes a row from the cells of a record."""
     row: dict[str, Any] = {"profile": {}}
-    for name, cell in _present_cells(record):
-        fields, field = row, name
-        for parent in ("profile", "extra", "client_metadata"):
-            if field.startswith(f"{parent}."):
-                fields, field = fields.setdefault(parent, {}), field.removeprefix(f"{parent}.")
-        if isinstance(cell, Mapping) and name == "profile":
-            row["profile"] |= _present_cells(cell)
+    for column, cell in _present_cells(record):
+        objects, field = locations[column]
+        fields: Any = row
+        for name in objects:
+            fields = fields.setdefault(name, {}) if isinstance(fields, dict) else None
+        if not isinstance(fields, dict):
+            pass  # Another column has a value in place of the object. The rules reject the row.
+        elif isinstance(cell, Mapping):
+            # Other columns may hold fields of the same object.
+            members = _present_cells(cell) if column == "profile" else cell
+            fields[field] = {**fields.get(field, {}), **dict(members)}
         # Tables often have timestamps in place of dates.
         elif isinstance(cell, datetime) and cell.time() == time():
             fields[field] = cell.date()
@@ -86,5 +101,5 @@ def _make_row(record: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _present_cells(record: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return [(name, cell) for name, cell in record.items() if cell is not None]
+def _present_cells(record: Mapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    return [(column, cell) for column, cell in record.items() if cell is not None]
