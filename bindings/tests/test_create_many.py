@@ -277,7 +277,7 @@ def test_invalid_data_frames(client: Client, sandbox: Sandbox) -> None:
         {"extra": "A", "extra.b": "B"},
     ],
 )
-def test_a_column_with_text_in_place_of_an_object(client: Client, columns: dict[str, str], sandbox: Sandbox) -> None:
+def test_a_column_with_text_instead_of_an_object(client: Client, columns: dict[str, str], sandbox: Sandbox) -> None:
     names = {"email": "ada@example.com", "first_name": "Ada", "last_name": "Lovelace"}
     for cells in ({**names, **columns}, {**names, **dict(reversed(columns.items()))}):
         [creation] = client.agents.create_many(pandas.DataFrame([cells]), on_error="return")

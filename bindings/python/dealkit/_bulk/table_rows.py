@@ -88,7 +88,7 @@ def _make_row(record: Mapping[Any, Any], locations: Mapping[Any, _Location]) -> 
         for name in objects:
             fields = fields.setdefault(name, {}) if isinstance(fields, dict) else None
         if not isinstance(fields, dict):
-            pass  # Another column has a value in place of the object. The rules reject the row.
+            pass  # Another column has a value that is no object. The rules reject the row.
         elif isinstance(cell, Mapping):
             # Other columns may hold fields of the same object.
             members = _present_cells(cell) if column == "profile" else cell
